@@ -1,0 +1,49 @@
+// The one argument of every kernel: plain data, shared by host and device, laid out alike on both sides.
+#pragma once
+
+namespace csajit {
+
+// Device addresses travel as integers so that the host needs no device types. A zero address means: absent,
+// or not wanted. Strides are in elements.
+struct LaunchArgs {
+  unsigned long long kv;
+  unsigned long long score;
+  unsigned long long ape;
+  unsigned long long out;
+  unsigned long long grad_out;
+  unsigned long long grad_kv;
+  unsigned long long grad_score;
+  unsigned long long grad_ape;
+  unsigned long long workspace;
+  unsigned long long cu_seqlens;
+  unsigned long long cu_seqlens_comp;
+
+  long long kv_row_stride;
+  long long kv_segment_stride;
+  long long score_row_stride;
+  long long score_segment_stride;
+  long long grad_kv_row_stride;
+  long long grad_kv_segment_stride;
+  long long grad_score_row_stride;
+  long long grad_score_segment_stride;
+  long long ape_row_stride;
+  long long grad_ape_row_stride;
+  long long out_row_stride;
+  long long grad_out_row_stride;
+
+  long long num_tokens;           // T
+  long long num_segments;         // B
+  long long num_rows;             // R
+  long long tokens_per_segment;   // S of a batched layout, 0: packed
+  long long num_row_items;        // backward: the first this many CTAs (column strips of partials) own rows,
+                                  // the others own zero slots
+  unsigned int accumulate_grad_ape;
+  unsigned int reserved;
+};
+
+static_assert(sizeof(LaunchArgs) == 29 * 8, "LaunchArgs is read by kernels that were compiled elsewhere");
+static_assert(__builtin_offsetof(LaunchArgs, kv_row_stride) == 11 * 8, "LaunchArgs layout");
+static_assert(__builtin_offsetof(LaunchArgs, num_tokens) == 23 * 8, "LaunchArgs layout");
+static_assert(__builtin_offsetof(LaunchArgs, accumulate_grad_ape) == 28 * 8, "LaunchArgs layout");
+
+}  // namespace csajit
