@@ -1,0 +1,43 @@
+# Third-party headers. Everything is compiled in and hidden: no target here adds a library to link, except the
+# system's own threads and dynamic loader.
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_path(CSAJIT_XXHASH_INCLUDE_DIR xxhash.h REQUIRED DOC "Folder of xxhash.h")
+
+# cuda.h, cudaTypedefs.h and nvrtc.h are needed to compile, never to run.
+find_path(
+  CSAJIT_CUDA_INCLUDE_DIR
+  NAMES cudaTypedefs.h
+  HINTS ENV CUDA_HOME ENV CUDA_PATH
+  PATHS /usr/local/cuda "${CMAKE_BINARY_DIR}/../cuda-wheels/nvidia/cu13"
+  PATH_SUFFIXES include
+  DOC "Folder of cuda.h, cudaTypedefs.h and nvrtc.h")
+if(NOT CSAJIT_CUDA_INCLUDE_DIR)
+  message(FATAL_ERROR "No cudaTypedefs.h found. Set CUDA_HOME, or -DCSAJIT_CUDA_INCLUDE_DIR=<folder of cuda.h and "
+                      "nvrtc.h>; `tools/dev setup` fetches the headers where there is no CUDA toolkit.")
+endif()
+foreach(HEADER cuda.h nvrtc.h)
+  if(NOT EXISTS "${CSAJIT_CUDA_INCLUDE_DIR}/${HEADER}")
+    message(FATAL_ERROR "${CSAJIT_CUDA_INCLUDE_DIR} has cudaTypedefs.h but no ${HEADER}")
+  endif()
+endforeach()
+
+add_library(csajit_dependencies INTERFACE)
+# spdlog::spdlog_header_only would bring in the shared libfmt; its headers with these two macros do not.
+target_compile_definitions(csajit_dependencies INTERFACE SPDLOG_FMT_EXTERNAL FMT_HEADER_ONLY=1)
+target_include_directories(
+  csajit_dependencies SYSTEM
+  INTERFACE "${CSAJIT_CUDA_INCLUDE_DIR}" "${CSAJIT_XXHASH_INCLUDE_DIR}"
+            $<TARGET_PROPERTY:spdlog::spdlog_header_only,INTERFACE_INCLUDE_DIRECTORIES>)
+target_link_libraries(csajit_dependencies INTERFACE fmt::fmt-header-only Threads::Threads ${CMAKE_DL_LIBS})
+
+if(CSAJIT_BUILD_TOOL)
+  find_package(CLI11 REQUIRED)
+  find_package(nlohmann_json REQUIRED)
+  add_library(csajit_tool_dependencies INTERFACE)
+  target_link_libraries(csajit_tool_dependencies INTERFACE CLI11::CLI11 nlohmann_json::nlohmann_json)
+endif()
+if(CSAJIT_BUILD_TESTS)
+  find_package(doctest REQUIRED)
+endif()
