@@ -10,7 +10,7 @@ namespace csajit {
 class SharedLibrary {
  public:
   SharedLibrary() = default;
-  // flags as dlopen's. The error carries dlerror's text.
+  // flags as dlopen's. The error (CSAJIT_E_INTERNAL: what it means is the caller's to say) carries dlerror's text.
   static Result<SharedLibrary> open(const std::string& name, int flags);
   SharedLibrary(SharedLibrary&& other) noexcept;
   SharedLibrary& operator=(SharedLibrary&& other) noexcept;
@@ -22,6 +22,8 @@ class SharedLibrary {
   explicit operator bool() const noexcept { return handle_ != nullptr; }
 
  private:
+  void close() noexcept;
+
   void* handle_ = nullptr;
   std::string name_;
   bool keep_ = false;
