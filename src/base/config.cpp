@@ -162,8 +162,8 @@ Result<Config> read_environment(const std::function<const char*(const char*)>& g
     const char* value = get(entry.variable.name.data());  // the names are literals, so terminated
     if (value == nullptr || *value == '\0') continue;
     if (!entry.read(value, config)) {
-      return Error{CSAJIT_E_INVALID_ARGUMENT, std::string(entry.variable.name) + "=\"" + value + "\" cannot be read: it accepts " +
-                                                  std::string(entry.accepts)};
+      return Error{CSAJIT_E_INVALID_ARGUMENT, std::string(entry.variable.name) + "=\"" + value +
+                                                  "\" cannot be read: it accepts " + std::string(entry.accepts)};
     }
   }
   return config;

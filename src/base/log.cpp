@@ -39,7 +39,7 @@ spdlog::logger& stderr_logger() {
     // Not spdlog's registry: it would be shared with nobody and dies too early.
     auto* logger = new spdlog::logger("csajit", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     logger->set_pattern("[%n] %l: %v");
-    logger->set_level(spdlog::level::trace);  // write() has filtered already
+    logger->set_level(spdlog::level::trace);               // write() has filtered already
     logger->set_error_handler([](const std::string&) {});  // a closed stderr is no reason to print more
     return logger;
   }();
@@ -48,11 +48,16 @@ spdlog::logger& stderr_logger() {
 
 spdlog::level::level_enum spdlog_level(csajit_log_level level) {
   switch (level) {
-    case CSAJIT_LOG_TRACE: return spdlog::level::trace;
-    case CSAJIT_LOG_DEBUG: return spdlog::level::debug;
-    case CSAJIT_LOG_INFO: return spdlog::level::info;
-    case CSAJIT_LOG_WARN: return spdlog::level::warn;
-    default: return spdlog::level::err;
+    case CSAJIT_LOG_TRACE:
+      return spdlog::level::trace;
+    case CSAJIT_LOG_DEBUG:
+      return spdlog::level::debug;
+    case CSAJIT_LOG_INFO:
+      return spdlog::level::info;
+    case CSAJIT_LOG_WARN:
+      return spdlog::level::warn;
+    default:
+      return spdlog::level::err;
   }
 }
 

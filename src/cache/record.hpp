@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +17,9 @@ struct Record {
   Key key;
   KernelImage image;
 };
+
+// No record is longer: readers refuse a bigger file unread.
+inline constexpr std::uint64_t max_record_bytes = 80 + (16ULL << 20) + 3 * (64ULL << 10) + (256ULL << 20);
 
 // Layout (little-endian): see record.cpp. Checksum over every other byte of header and payload.
 std::vector<std::byte> encode_record(const Key& key, const KernelImage& image);

@@ -36,11 +36,22 @@ void check_refused(const std::string& name, const std::string& value, const std:
 }  // namespace
 
 TEST_CASE("the table holds exactly the documented variables, each explained") {
-  const std::set<std::string_view> documented = {
-      "CSAJIT_CACHE_DIR", "CSAJIT_CACHE_RO_DIRS", "CSAJIT_CACHE_MAX_BYTES", "CSAJIT_CACHE_TRUST",
-      "CSAJIT_NVRTC_PATH", "CSAJIT_ARCH", "CSAJIT_FAST_LAUNCH", "CSAJIT_DISABLE",
-      "CSAJIT_NO_JIT", "CSAJIT_VALIDATE", "CSAJIT_LOG_LEVEL", "CSAJIT_RECORD",
-      "XDG_CACHE_HOME", "HOME", "CUDA_HOME", "CUDA_PATH"};
+  const std::set<std::string_view> documented = {"CSAJIT_CACHE_DIR",
+                                                 "CSAJIT_CACHE_RO_DIRS",
+                                                 "CSAJIT_CACHE_MAX_BYTES",
+                                                 "CSAJIT_CACHE_TRUST",
+                                                 "CSAJIT_NVRTC_PATH",
+                                                 "CSAJIT_ARCH",
+                                                 "CSAJIT_FAST_LAUNCH",
+                                                 "CSAJIT_DISABLE",
+                                                 "CSAJIT_NO_JIT",
+                                                 "CSAJIT_VALIDATE",
+                                                 "CSAJIT_LOG_LEVEL",
+                                                 "CSAJIT_RECORD",
+                                                 "XDG_CACHE_HOME",
+                                                 "HOME",
+                                                 "CUDA_HOME",
+                                                 "CUDA_PATH"};
   std::set<std::string_view> listed;
   for (const EnvironmentVariable& variable : environment_variables()) {
     CHECK(listed.insert(variable.name).second);
@@ -101,12 +112,14 @@ TEST_CASE("each text variable reaches its own field") {
 }
 
 TEST_CASE("switches are 0 or 1 and nothing else") {
-  const Config on = read_ok({{"CSAJIT_DISABLE", "1"}, {"CSAJIT_NO_JIT", "1"}, {"CSAJIT_VALIDATE", "1"}, {"CSAJIT_FAST_LAUNCH", "1"}});
+  const Config on =
+      read_ok({{"CSAJIT_DISABLE", "1"}, {"CSAJIT_NO_JIT", "1"}, {"CSAJIT_VALIDATE", "1"}, {"CSAJIT_FAST_LAUNCH", "1"}});
   CHECK(on.disable);
   CHECK(on.no_jit);
   CHECK(on.validate);
   CHECK(on.fast_launch);
-  const Config off = read_ok({{"CSAJIT_DISABLE", "0"}, {"CSAJIT_NO_JIT", "0"}, {"CSAJIT_VALIDATE", "0"}, {"CSAJIT_FAST_LAUNCH", "0"}});
+  const Config off =
+      read_ok({{"CSAJIT_DISABLE", "0"}, {"CSAJIT_NO_JIT", "0"}, {"CSAJIT_VALIDATE", "0"}, {"CSAJIT_FAST_LAUNCH", "0"}});
   CHECK_FALSE(off.disable);
   CHECK_FALSE(off.no_jit);
   CHECK_FALSE(off.validate);
@@ -124,11 +137,13 @@ TEST_CASE("byte counts take K, M and G and refuse what does not fit") {
                                                        {"2G", 2ULL << 30},
                                                        {"7MiB", 7ULL << 20},
                                                        {"18446744073709551615", ~0ULL}};
-  for (const auto& [text, bytes] : counts) {
+  for (const auto& count : counts) {
+    const std::string& text = count.first;
     CAPTURE(text);
-    CHECK(read_ok({{"CSAJIT_CACHE_MAX_BYTES", text}}).cache_max_bytes == bytes);
+    CHECK(read_ok({{"CSAJIT_CACHE_MAX_BYTES", text}}).cache_max_bytes == count.second);
   }
-  for (const char* value : {"0", "0K", "-1", "K", "1.5G", "1T", "1 G", "1GG", "18446744073709551616", "18014398509481984K", "0x10"}) {
+  for (const char* value :
+       {"0", "0K", "-1", "K", "1.5G", "1T", "1 G", "1GG", "18446744073709551616", "18014398509481984K", "0x10"}) {
     check_refused("CSAJIT_CACHE_MAX_BYTES", value, "suffix K, M or G");
   }
 }

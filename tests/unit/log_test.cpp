@@ -186,7 +186,10 @@ TEST_CASE("callbacks may be exchanged while others log: each call gets its own u
     }
   });
   std::vector<std::thread> writers;
-  for (int t = 0; t < 3; ++t) writers.emplace_back([] { for (int i = 0; i < 500; ++i) log::warn("x"); });
+  for (int t = 0; t < 3; ++t)
+    writers.emplace_back([] {
+      for (int i = 0; i < 500; ++i) log::warn("x");
+    });
   setter.join();
   for (std::thread& writer : writers) writer.join();
   CHECK(a.wrong + b.wrong == 0);
