@@ -35,15 +35,15 @@ struct LaunchArgs {
   long long num_segments;         // B
   long long num_rows;             // R
   long long tokens_per_segment;   // S of a batched layout, 0: packed
-  long long num_row_items;        // backward: the first this many CTAs (column strips of partials) own rows,
-                                  // the others own zero slots
+  long long num_row_items;        // work items that own rows; in the backward, items past them own zero slots
+  long long num_items;            // all work items; CTAs stride over them
+  unsigned int rows_per_item;     // forward: rows that one item computes, one after another
   unsigned int accumulate_grad_ape;
-  unsigned int reserved;
 };
 
-static_assert(sizeof(LaunchArgs) == 29 * 8, "LaunchArgs is read by kernels that were compiled elsewhere");
+static_assert(sizeof(LaunchArgs) == 30 * 8, "LaunchArgs is read by kernels that were compiled elsewhere");
 static_assert(__builtin_offsetof(LaunchArgs, kv_row_stride) == 11 * 8, "LaunchArgs layout");
 static_assert(__builtin_offsetof(LaunchArgs, num_tokens) == 23 * 8, "LaunchArgs layout");
-static_assert(__builtin_offsetof(LaunchArgs, accumulate_grad_ape) == 28 * 8, "LaunchArgs layout");
+static_assert(__builtin_offsetof(LaunchArgs, rows_per_item) == 29 * 8, "LaunchArgs layout");
 
 }  // namespace csajit
