@@ -53,8 +53,8 @@ struct BackwardLong {
         if constexpr (HAS_APE) grad_ape[i][j] = add(grad_ape[i][j], ds[j]);
       }
       if (args.grad_kv != 0) {
-        Vector<KV, VEC>::from(dkv).store(window.address(args.grad_kv, size_of(KV), args.grad_kv_row_stride,
-                                                        args.grad_kv_segment_stride, place, i));
+        Vector<KV, VEC>::from(dkv).store(
+            window.address(args.grad_kv, size_of(KV), args.grad_kv_row_stride, args.grad_kv_segment_stride, place, i));
       }
       if (args.grad_score != 0) {
         Vector<SCORE, VEC>::from(ds).store(window.address(args.grad_score, size_of(SCORE), args.grad_score_row_stride,
@@ -102,9 +102,10 @@ __global__ void __launch_bounds__(LongTiling<RATIO, HEAD_DIM, COFF, VEC>::kThrea
         for (int i = 0; i < Body::kEntries; ++i) {
           if (!window.in_window(i)) continue;
           const int k = window.entry(i);
-          const long long element = (partial * RATIO + Tiling::ape_row_of(k)) * (COFF * HEAD_DIM) +
-                                    Tiling::column_of(k) + window.column;
-          Vector<DType::fp32, VEC>::from(grad_ape[i]).store(args.workspace + static_cast<unsigned long long>(element) * 4);
+          const long long element =
+              (partial * RATIO + Tiling::ape_row_of(k)) * (COFF * HEAD_DIM) + Tiling::column_of(k) + window.column;
+          Vector<DType::fp32, VEC>::from(grad_ape[i])
+              .store(args.workspace + static_cast<unsigned long long>(element) * 4);
         }
       }
     }

@@ -86,8 +86,7 @@ __global__ void __launch_bounds__(kShortLanes* kWarpThreads)
       continue;
     }
     const TrueRows rows = true_rows(args);
-    const Partition partition =
-        partition_rows(rows.last, partial_base(true), partial_cap(RATIO, HEAD_DIM, COFF, true));
+    const Partition partition = partition_rows(rows.last, partial_base(true), partial_cap(RATIO, HEAD_DIM, COFF, true));
     const long long partial = item / Body::kStrips;
     if (partial >= partition.num_partials) continue;  // R is a capacity: fewer rows than the grid was made for
     const int strip = static_cast<int>(item % Body::kStrips);
@@ -110,14 +109,16 @@ __global__ void __launch_bounds__(kShortLanes* kWarpThreads)
         for (int j = 0; j < VEC; ++j) lane_sums[lane][k][lane_id() * VEC + j] = grad_ape[k][j];
       }
       __syncthreads();
-      float* sums = reinterpret_cast<float*>(args.workspace) + partial * (RATIO * COFF * HEAD_DIM);
+      const unsigned long long sums =
+          args.workspace + static_cast<unsigned long long>(partial) * (4ull * RATIO * COFF * HEAD_DIM);
       for (int i = threadIdx.x; i < kEntries * Body::kStripColumns; i += kShortLanes * kWarpThreads) {
         const int k = i / Body::kStripColumns;
         const int c = i % Body::kStripColumns;
         const int strip_column = strip * Body::kStripColumns + c;
         if (strip_column < HEAD_DIM) {
-          sums[(k % RATIO) * (COFF * HEAD_DIM) + Body::Window::column_of(k) + strip_column] =
-              add(add(lane_sums[0][k][c], lane_sums[1][k][c]), add(lane_sums[2][k][c], lane_sums[3][k][c]));
+          const unsigned int element = (k % RATIO) * (COFF * HEAD_DIM) + Body::Window::column_of(k) + strip_column;
+          store_global(sums + 4ull * element,
+                       add(add(lane_sums[0][k][c], lane_sums[1][k][c]), add(lane_sums[2][k][c], lane_sums[3][k][c])));
         }
       }
       __syncthreads();

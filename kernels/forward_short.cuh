@@ -10,7 +10,8 @@
 namespace csajit {
 
 template <int RATIO, int HEAD_DIM, int COFF, DType KV, DType SCORE, DType OUT, bool HAS_APE, int VEC>
-__global__ void __launch_bounds__(kShortForwardThreads) compressor_forward_short(const __grid_constant__ LaunchArgs args) {
+__global__ void __launch_bounds__(kShortForwardThreads)
+    compressor_forward_short(const __grid_constant__ LaunchArgs args) {
   constexpr int kColumnThreads = short_forward_column_threads(HEAD_DIM, VEC);
   constexpr int kRows = short_forward_rows(HEAD_DIM, VEC);
   constexpr int kStrips = static_cast<int>(ceil_div(HEAD_DIM, kColumnThreads * VEC));
@@ -38,8 +39,8 @@ __global__ void __launch_bounds__(kShortForwardThreads) compressor_forward_short
 #pragma unroll
       for (int j = 0; j < VEC; ++j) out[j] = quiet_nan();
     }
-    Vector<OUT, VEC>::from(out).store(
-        args.out + static_cast<unsigned long long>(row * args.out_row_stride + column) * size_of(OUT));
+    Vector<OUT, VEC>::from(out).store(args.out + static_cast<unsigned long long>(row * args.out_row_stride + column) *
+                                                     size_of(OUT));
   }
 }
 

@@ -22,7 +22,7 @@ struct CompensatedSum {
   }
   // Once the sum has left the finite range, what was lost is NaN and means nothing.
   __device__ float result() const { return isfinite_bits(sum) ? add(sum, lost) : sum; }
-  __device__ static bool isfinite_bits(float value) { return (__float_as_uint(value) & 0x7f800000u) != 0x7f800000u; }
+  __device__ static bool isfinite_bits(float value) { return (float_to_bits(value) & 0x7f800000u) != 0x7f800000u; }
 };
 
 template <int RATIO, int HEAD_DIM, int COFF, bool IS_SHORT>
@@ -33,9 +33,8 @@ __global__ void __launch_bounds__(kReduceThreads) compressor_reduce_grad_ape(con
   __shared__ float sums[kReduceLanes][kWarpThreads];
   __shared__ float losts[kReduceLanes][kWarpThreads];
   const int lane = threadIdx.x / kWarpThreads;
-  const Partition partition = partition_rows(true_rows(args).last, partial_base(IS_SHORT),
-                                             partial_cap(RATIO, HEAD_DIM, COFF, IS_SHORT));
-  const float* partials = reinterpret_cast<const float*>(args.workspace);
+  const Partition partition =
+      partition_rows(true_rows(args).last, partial_base(IS_SHORT), partial_cap(RATIO, HEAD_DIM, COFF, IS_SHORT));
 
   for (long long item = blockIdx.x; item < kItems; item += gridDim.x) {
     const long long element = item * kWarpThreads + lane_id();
@@ -43,7 +42,7 @@ __global__ void __launch_bounds__(kReduceThreads) compressor_reduce_grad_ape(con
     if (element < kElements) {
 #pragma unroll 8
       for (long long p = lane; p < partition.num_partials; p += kReduceLanes) {
-        total.add_value(partials[p * kElements + element]);
+        total.add_value(load_global<float>(args.workspace + (p * kElements + element) * 4ull));
       }
     }
     sums[lane][lane_id()] = total.sum;
@@ -55,9 +54,10 @@ __global__ void __launch_bounds__(kReduceThreads) compressor_reduce_grad_ape(con
         total.add_value(sums[other][lane_id()]);
         total.lost = add(total.lost, losts[other][lane_id()]);
       }
-      float* grad_ape = reinterpret_cast<float*>(args.grad_ape) + element / kColumns * args.grad_ape_row_stride +
-                        element % kColumns;
-      *grad_ape = args.accumulate_grad_ape != 0 ? add(*grad_ape, total.result()) : total.result();
+      const unsigned long long address =
+          args.grad_ape + (element / kColumns * args.grad_ape_row_stride + element % kColumns) * 4ull;
+      const float result = total.result();
+      store_global(address, args.accumulate_grad_ape != 0 ? add(load_global<float>(address), result) : result);
     }
     __syncthreads();
   }

@@ -2,6 +2,8 @@
 // exact conversion to and from fp32 (round to nearest even, denormals kept).
 #pragma once
 
+#include "common/intrinsics.cuh"
+
 namespace csajit {
 
 enum class DType : int { bf16 = 1, fp16 = 2, fp32 = 3 };
@@ -11,13 +13,21 @@ __host__ __device__ constexpr int size_of(DType type) { return type == DType::fp
 template <int BYTES>
 struct RawOf;
 template <>
-struct RawOf<2> { using type = unsigned short; };
+struct RawOf<2> {
+  using type = unsigned short;
+};
 template <>
-struct RawOf<4> { using type = unsigned int; };
+struct RawOf<4> {
+  using type = unsigned int;
+};
 template <>
-struct RawOf<8> { using type = uint2; };
+struct RawOf<8> {
+  using type = uint2;
+};
 template <>
-struct RawOf<16> { using type = uint4; };
+struct RawOf<16> {
+  using type = uint4;
+};
 
 // VEC adjacent elements as they lie in memory.
 template <DType TYPE, int VEC>
@@ -33,10 +43,10 @@ struct Vector {
   // `address` + 2 or 4 bytes an element, aligned to the whole vector.
   __device__ static Vector load(unsigned long long address) {
     Vector v;
-    v.raw = *reinterpret_cast<const Raw*>(address);
+    v.raw = load_global<Raw>(address);
     return v;
   }
-  __device__ void store(unsigned long long address) const { *reinterpret_cast<Raw*>(address) = raw; }
+  __device__ void store(unsigned long long address) const { store_global<Raw>(address, raw); }
 
   __device__ static Vector zero() {
     Vector v;
@@ -51,17 +61,15 @@ struct Vector {
 
   __device__ float get(int j) const {
     if constexpr (TYPE == DType::fp32) {
-      return __uint_as_float(word[j]);
+      return bits_to_float(word[j]);
     } else if constexpr (TYPE == DType::bf16) {
       if constexpr (VEC == 1) {
-        return __uint_as_float(static_cast<unsigned int>(half[0]) << 16);
+        return bits_to_float(static_cast<unsigned int>(half[0]) << 16);
       } else {
-        return __uint_as_float(j & 1 ? word[j / 2] & 0xffff0000u : word[j / 2] << 16);
+        return bits_to_float(j & 1 ? word[j / 2] & 0xffff0000u : word[j / 2] << 16);
       }
     } else {
-      float value;
-      asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half[j]));
-      return value;
+      return half_to_float(half[j]);
     }
   }
 
@@ -69,20 +77,20 @@ struct Vector {
     Vector v;
     if constexpr (TYPE == DType::fp32) {
 #pragma unroll
-      for (int j = 0; j < VEC; ++j) v.word[j] = __float_as_uint(values[j]);
+      for (int j = 0; j < VEC; ++j) v.word[j] = float_to_bits(values[j]);
     } else if constexpr (VEC == 1) {
       if constexpr (TYPE == DType::bf16) {
-        asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(v.half[0]) : "f"(values[0]));
+        v.half[0] = float_to_bfloat(values[0]);
       } else {
-        asm("cvt.rn.f16.f32 %0, %1;" : "=h"(v.half[0]) : "f"(values[0]));
+        v.half[0] = float_to_half(values[0]);
       }
     } else {
 #pragma unroll
       for (int j = 0; j < VEC; j += 2) {
         if constexpr (TYPE == DType::bf16) {
-          asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v.word[j / 2]) : "f"(values[j + 1]), "f"(values[j]));
+          v.word[j / 2] = floats_to_bfloats(values[j], values[j + 1]);
         } else {
-          asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(v.word[j / 2]) : "f"(values[j + 1]), "f"(values[j]));
+          v.word[j / 2] = floats_to_halves(values[j], values[j + 1]);
         }
       }
     }
@@ -90,7 +98,7 @@ struct Vector {
   }
 };
 
-// VEC fp32 values at `address`, which need only be aligned to one of them: APE is read a few times a row.
+// VEC fp32 values at `address`, aligned to all of them.
 template <int VEC>
 __device__ void load_floats(unsigned long long address, float (&values)[VEC]) {
   const Vector<DType::fp32, VEC> v = Vector<DType::fp32, VEC>::load(address);

@@ -31,13 +31,13 @@ struct LaunchArgs {
   long long out_row_stride;
   long long grad_out_row_stride;
 
-  long long num_tokens;           // T
-  long long num_segments;         // B
-  long long num_rows;             // R
-  long long tokens_per_segment;   // S of a batched layout, 0: packed
-  long long num_row_items;        // work items that own rows; in the backward, items past them own zero slots
-  long long num_items;            // all work items; CTAs stride over them
-  unsigned int rows_per_item;     // forward: rows that one item computes, one after another
+  long long num_tokens;          // T
+  long long num_segments;        // B
+  long long num_rows;            // R
+  long long tokens_per_segment;  // S of a batched layout, 0: packed
+  long long num_row_items;       // work items that own rows; in the backward, items past them own zero slots
+  long long num_items;           // all work items; CTAs stride over them
+  unsigned int rows_per_item;    // forward: rows that one item computes, one after another
   unsigned int accumulate_grad_ape;
 };
 

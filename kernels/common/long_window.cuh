@@ -32,7 +32,7 @@ struct LeafSums {
 };
 
 struct Largest {
-  __device__ static float combine(float a, float b) { return fmaxf(a, b); }
+  __device__ static float combine(float a, float b) { return larger(a, b); }
 };
 struct Sum {
   __device__ static float combine(float a, float b) { return add(a, b); }
@@ -74,7 +74,7 @@ struct LongWindow {
 
   int leaf;
   int column_thread;
-  int column;     // first of this thread's columns; may lie past HEAD_DIM
+  int column;  // first of this thread's columns; may lie past HEAD_DIM
   bool has_previous;
   Vector<KV, VEC> kv[kEntries];
   float p[kEntries][VEC];  // x, then the softmax weights
@@ -132,8 +132,8 @@ struct LongWindow {
       if (is_active() && leaf < Tiling::kLeaves && exists(i)) {
         score[i] = Vector<SCORE, VEC>::load(
             address(args.score, size_of(SCORE), args.score_row_stride, args.score_segment_stride, place, i));
-        kv[i] = Vector<KV, VEC>::load(
-            address(args.kv, size_of(KV), args.kv_row_stride, args.kv_segment_stride, place, i));
+        kv[i] =
+            Vector<KV, VEC>::load(address(args.kv, size_of(KV), args.kv_row_stride, args.kv_segment_stride, place, i));
       }
     }
 #pragma unroll
@@ -153,7 +153,7 @@ struct LongWindow {
     for (int j = 0; j < VEC; ++j) {
       largest[j] = p[0][j];
 #pragma unroll
-      for (int i = 1; i < kEntries; ++i) largest[j] = fmaxf(largest[j], p[i][j]);
+      for (int i = 1; i < kEntries; ++i) largest[j] = larger(largest[j], p[i][j]);
     }
     reduce_leaves<Largest>(shared, leaf, column_thread, largest);
 #pragma unroll
@@ -168,7 +168,7 @@ struct LongWindow {
     reduce_leaves<Sum>(shared, leaf, column_thread, den);
 #pragma unroll
     for (int j = 0; j < VEC; ++j) {
-      const float rcp = __frcp_rn(den[j]);
+      const float rcp = reciprocal(den[j]);
 #pragma unroll
       for (int i = 0; i < kEntries; ++i) p[i][j] = mul(p[i][j], rcp);
     }

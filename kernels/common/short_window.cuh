@@ -40,8 +40,8 @@ struct ShortWindow {
       if (exists(k)) {
         score[k] = Vector<SCORE, VEC>::load(
             score_base + static_cast<unsigned long long>(k * args.score_row_stride + column_of(k)) * size_of(SCORE));
-        kv[k] = Vector<KV, VEC>::load(
-            kv_base + static_cast<unsigned long long>(k * args.kv_row_stride + column_of(k)) * size_of(KV));
+        kv[k] = Vector<KV, VEC>::load(kv_base + static_cast<unsigned long long>(k * args.kv_row_stride + column_of(k)) *
+                                                    size_of(KV));
       } else {
         kv[k] = Vector<KV, VEC>::zero();
       }
@@ -70,17 +70,17 @@ struct ShortWindow {
     for (int j = 0; j < VEC; ++j) {
       float largest = p[0][j];
 #pragma unroll
-      for (int k = 1; k < kEntries; ++k) largest = fmaxf(largest, p[k][j]);
+      for (int k = 1; k < kEntries; ++k) largest = larger(largest, p[k][j]);
       float smallest = p[kEntries - 1][j];
 #pragma unroll
       for (int k = 0; k < kEntries - 1; ++k) {
-        if (COFF == 1 || k >= RATIO) smallest = fminf(smallest, p[k][j]);
+        if (COFF == 1 || k >= RATIO) smallest = smaller(smallest, p[k][j]);
       }
       if (COFF == 2) {  // entries that do not exist weigh exactly 0, which the fast division gets right
         float smallest_previous = p[0][j];
 #pragma unroll
-        for (int k = 1; k < RATIO; ++k) smallest_previous = fminf(smallest_previous, p[k][j]);
-        if (has_previous) smallest = fminf(smallest, smallest_previous);
+        for (int k = 1; k < RATIO; ++k) smallest_previous = smaller(smallest_previous, p[k][j]);
+        if (has_previous) smallest = smaller(smallest, smallest_previous);
       }
       is_fast = is_fast && sub(smallest, largest) >= kSmallestFastExponent;
       den[j] = 0.0f;
@@ -93,7 +93,7 @@ struct ShortWindow {
     if (is_fast) {
 #pragma unroll
       for (int j = 0; j < VEC; ++j) {
-        const float rcp = __frcp_rn(den[j]);
+        const float rcp = reciprocal(den[j]);
 #pragma unroll
         for (int k = 0; k < kEntries; ++k) p[k][j] = divide_normal(p[k][j], den[j], rcp);
       }
@@ -101,7 +101,7 @@ struct ShortWindow {
 #pragma unroll
       for (int j = 0; j < VEC; ++j) {
 #pragma unroll
-        for (int k = 0; k < kEntries; ++k) p[k][j] = __fdiv_rn(p[k][j], den[j]);
+        for (int k = 0; k < kEntries; ++k) p[k][j] = divide_ieee(p[k][j], den[j]);
       }
     }
   }

@@ -34,9 +34,13 @@ constexpr int kShortLanes = 4;
 // columns, and the leaves are added in ascending order. ----
 
 CSAJIT_HOST_DEVICE constexpr int long_leaf_entries(int window) { return window <= 256 ? 8 : 16; }  // (order)
-CSAJIT_HOST_DEVICE constexpr int long_leaves(int window) { return static_cast<int>(ceil_div(window, long_leaf_entries(window))); }
+CSAJIT_HOST_DEVICE constexpr int long_leaves(int window) {
+  return static_cast<int>(ceil_div(window, long_leaf_entries(window)));
+}
 // Threads along the columns. At most 512 threads a CTA, so that a thread may use 128 registers.
-CSAJIT_HOST_DEVICE constexpr int long_column_threads(int window, int vec) { return vec >= 4 || long_leaves(window) > 16 ? 16 : 32; }
+CSAJIT_HOST_DEVICE constexpr int long_column_threads(int window, int vec) {
+  return vec >= 4 || long_leaves(window) > 16 ? 16 : 32;
+}
 CSAJIT_HOST_DEVICE constexpr int long_threads(int window, int vec) {
   const int threads = long_leaves(window) * long_column_threads(window, vec);
   return static_cast<int>(ceil_div(threads, kWarpThreads)) * kWarpThreads;

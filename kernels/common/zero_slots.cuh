@@ -29,8 +29,8 @@ __device__ inline void zero_columns(unsigned long long row_address, int first_co
 template <int RATIO, int HEAD_DIM, int COFF, DType KV, DType SCORE, int VEC>
 __device__ inline void write_zero_slots(const LaunchArgs& args, long long first) {
   const TrueRows rows = true_rows(args);
-  const int* cu = reinterpret_cast<const int*>(args.cu_seqlens);
-  const int* comp = reinterpret_cast<const int*>(args.cu_seqlens_comp);
+  const Offsets cu{args.cu_seqlens};
+  const Offsets comp{args.cu_seqlens_comp};
   const long long count = args.num_segments;
   const long long last = first + kZeroTokensPerWarp < args.num_tokens ? first + kZeroTokensPerWarp : args.num_tokens;
 
@@ -61,8 +61,8 @@ __device__ inline void write_zero_slots(const LaunchArgs& args, long long first)
       }
     }
   }
-  const unsigned int own = __ballot_sync(0xffffffffu, active && slots.own);
-  const unsigned int next = COFF == 2 ? __ballot_sync(0xffffffffu, active && slots.next) : 0;
+  const unsigned int own = __ballot_sync(kFullWarp, active && slots.own);
+  const unsigned int next = COFF == 2 ? __ballot_sync(kFullWarp, active && slots.next) : 0;
   for (unsigned int rest = own | next; rest != 0; rest &= rest - 1) {
     const int lane = __ffs(rest) - 1;
     const long long t = first + lane;

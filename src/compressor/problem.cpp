@@ -43,7 +43,8 @@ Result<void> check_counts(const Spec& spec, const Args& args) {
   }
   const auto check_offsets = [&](const std::int32_t* offsets, const char* name) -> Result<void> {
     if (offsets == nullptr && args.total_comp > 0) return invalid(fmt::format("{} is NULL", name));
-    if (address_of(offsets) % 4 != 0) return invalid(fmt::format("{}: {:#x} is not aligned to 4 bytes", name, address_of(offsets)));
+    if (address_of(offsets) % 4 != 0)
+      return invalid(fmt::format("{}: {:#x} is not aligned to 4 bytes", name, address_of(offsets)));
     return {};
   };
   if (auto checked = check_offsets(args.cu_seqlens, "cu_seqlens"); !checked) return checked;
@@ -87,7 +88,8 @@ TensorRegion offsets_region(const char* name, const std::int32_t* offsets, std::
 
 Result<TensorRegion> check_ape(const Spec& spec, const csajit_tensor& ape, const char* name, bool is_output) {
   if (!spec.ape) {
-    if (ape.data != nullptr) return invalid(fmt::format("{}.data must be NULL: the spec says that APE is absent", name));
+    if (ape.data != nullptr)
+      return invalid(fmt::format("{}.data must be NULL: the spec says that APE is absent", name));
     return TensorRegion{};
   }
   csajit_tensor rows = ape;
@@ -129,7 +131,8 @@ struct Operand {
 };
 
 // The widest kernel of a role that all operands are aligned for.
-Result<std::uint32_t> pick(std::span<const KernelShape> kernels, KernelRole role, std::initializer_list<Operand> operands) {
+Result<std::uint32_t> pick(std::span<const KernelShape> kernels, KernelRole role,
+                           std::initializer_list<Operand> operands) {
   for (std::uint32_t i = 0; i < kernels.size(); ++i) {
     if (kernels[i].role != role) continue;
     const bool fits = std::all_of(operands.begin(), operands.end(), [&](const Operand& operand) {
@@ -199,8 +202,8 @@ Result<LaunchPlan> plan_forward(const Spec& spec, const csajit_forward_args& arg
   launch_args.out_row_stride = out->row_stride;
   LaunchPlan plan;
   if (args.total_comp == 0) return plan;
-  const auto picked = pick(kernels, KernelRole::forward,
-                           {{&*kv, kv_bytes}, {&*score, score_bytes}, {&*ape, 4}, {&*out, out_bytes}});
+  const auto picked =
+      pick(kernels, KernelRole::forward, {{&*kv, kv_bytes}, {&*score, score_bytes}, {&*ape, 4}, {&*out, out_bytes}});
   if (!picked) return picked.error();
   const std::int64_t strips = strips_of(spec, kernels[*picked]);
   std::int64_t rows_per_item = 1;
@@ -227,11 +230,9 @@ Result<LaunchPlan> plan_backward(const Spec& spec, const csajit_backward_args& a
   const bool wants_ape = args.grad_ape.data != nullptr;
   csajit_tensor grad_kv_tensor = wants_kv ? args.grad_kv : csajit_tensor{nullptr, 0, args.kv.segment_stride};
   csajit_tensor grad_score_tensor = wants_score ? args.grad_score : csajit_tensor{nullptr, 0, args.kv.segment_stride};
-  const auto layout = check_layout(spec, args,
-                                   {{"kv", &args.kv},
-                                    {"score", &args.score},
-                                    {"grad_kv", &grad_kv_tensor},
-                                    {"grad_score", &grad_score_tensor}});
+  const auto layout = check_layout(
+      spec, args,
+      {{"kv", &args.kv}, {"score", &args.score}, {"grad_kv", &grad_kv_tensor}, {"grad_score", &grad_score_tensor}});
   if (!layout) return layout.error();
 
   const auto kv_bytes = static_cast<std::int64_t>(size_of(spec.kv));

@@ -38,8 +38,8 @@ struct LaunchPlan {
 // full size. Errors: CSAJIT_E_INVALID_ARGUMENT naming the argument. Nothing is allocated on success.
 Result<LaunchPlan> plan_forward(const Spec& spec, const csajit_forward_args& args, std::span<const KernelShape> kernels,
                                 LaunchArgs& launch_args);
-Result<LaunchPlan> plan_backward(const Spec& spec, const csajit_backward_args& args, std::span<const KernelShape> kernels,
-                                 LaunchArgs& launch_args);
+Result<LaunchPlan> plan_backward(const Spec& spec, const csajit_backward_args& args,
+                                 std::span<const KernelShape> kernels, LaunchArgs& launch_args);
 
 // Bytes of workspace for a backward with num_rows rows. Error: num_rows < 0.
 Result<std::uint64_t> workspace_bytes(const Spec& spec, std::int64_t num_rows);

@@ -35,9 +35,12 @@ const Widths& widths_of(const Spec& spec) {
 
 const char* role_name(KernelRole role) {
   switch (role) {
-    case KernelRole::forward: return "forward";
-    case KernelRole::backward: return "backward";
-    case KernelRole::reduce_grad_ape: return "reduce_grad_ape";
+    case KernelRole::forward:
+      return "forward";
+    case KernelRole::backward:
+      return "backward";
+    case KernelRole::reduce_grad_ape:
+      return "reduce_grad_ape";
   }
   return "?";
 }

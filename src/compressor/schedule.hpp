@@ -22,7 +22,7 @@ struct KernelRecipe {
   std::vector<std::pair<std::string, std::string>> key_fields;  // every field of the spec, then of the schedule
   std::uint32_t block_threads = 0;
   std::uint32_t dynamic_smem_bytes = 0;
-  std::uint32_t vector = 1;     // columns a thread moves at once; needs that alignment of every tensor it touches
+  std::uint32_t vector = 1;  // columns a thread moves at once; needs that alignment of every tensor it touches
 };
 
 // What `max_smem_bytes` (opt-in shared memory of a block on the target) allows. The same list, in the same

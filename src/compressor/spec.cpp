@@ -8,9 +8,12 @@ std::size_t size_of(DType type) { return type == DType::fp32 ? 4 : 2; }
 
 const char* name_of(DType type) {
   switch (type) {
-    case DType::bf16: return "bf16";
-    case DType::fp16: return "fp16";
-    case DType::fp32: return "fp32";
+    case DType::bf16:
+      return "bf16";
+    case DType::fp16:
+      return "fp16";
+    case DType::fp32:
+      return "fp32";
   }
   return "?";
 }

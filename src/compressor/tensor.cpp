@@ -27,8 +27,8 @@ Result<TensorRegion> check_tensor(const csajit_tensor& tensor, const TensorShape
                                shape.element_bytes));
   }
   if (region.row_stride < shape.columns) {
-    return invalid(fmt::format("{}.row_stride: {} is less than its {} columns", shape.name, region.row_stride,
-                               shape.columns));
+    return invalid(
+        fmt::format("{}.row_stride: {} is less than its {} columns", shape.name, region.row_stride, shape.columns));
   }
   if (region.segment_stride < 0) {
     return invalid(fmt::format("{}.segment_stride: {} is negative", shape.name, region.segment_stride));
@@ -84,8 +84,8 @@ Result<void> check_disjoint(std::span<const TensorRegion> regions) {
         if (shift >= a.row_bytes && period - shift >= b.row_bytes) continue;
       }
       return Error{CSAJIT_E_INVALID_ARGUMENT,
-                   fmt::format("{} and {} overlap in memory: [{:#x}, {:#x}) and [{:#x}, {:#x})", a.name, b.name, a.begin,
-                               a.end, b.begin, b.end)};
+                   fmt::format("{} and {} overlap in memory: [{:#x}, {:#x}) and [{:#x}, {:#x})", a.name, b.name,
+                               a.begin, a.end, b.begin, b.end)};
     }
   }
   return {};
