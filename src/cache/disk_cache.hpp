@@ -28,7 +28,8 @@ struct DiskCacheOptions {
   std::uint64_t max_bytes = 512ULL << 20;
   std::uint32_t lock_wait_ms = 20000;
   bool use_lock = true;
-  bool layer = false;  // write 0755/0644 instead of 0700/0600
+  bool layer = false;        // write 0755/0644 instead of 0700/0600, and never evict
+  bool memory_only = false;  // by wish: no folder is looked at, and that nothing is published is not worth a warning
 };
 
 // `$CSAJIT_CACHE_DIR`, else `$XDG_CACHE_HOME/csajit`, else `$HOME/.cache/csajit`, else nullopt. Relative XDG

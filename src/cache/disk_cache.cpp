@@ -1,0 +1,366 @@
+// The policy of the on-disk cache: which folder is asked, what is believed, what is warned of. The calls themselves
+// are in the files beside it.
+#include "cache/disk_cache.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+#include <set>
+#include <tuple>
+
+#include "base/log.hpp"
+#include "base/thread_annotations.hpp"
+#include "cache/atomic_file.hpp"
+#include "cache/entry_name.hpp"
+#include "cache/eviction.hpp"
+#include "cache/file_lock.hpp"
+#include "cache/folder.hpp"
+#include "cache/trust.hpp"
+
+namespace csajit {
+namespace {
+
+struct Layer {
+  std::string root;
+  bool writable = false;
+
+  std::string folder() const { return root + (root.ends_with('/') ? "" : "/") + schema_folder; }
+  std::string file(const std::string& name) const { return folder() + '/' + name; }
+};
+
+// A relative folder must mean the same one after the host has changed its working folder.
+std::string absolute(const std::string& path) {
+  std::error_code problem;
+  const auto result = std::filesystem::absolute(path, problem);
+  return problem ? path : result.string();
+}
+
+// The decoded record of one file, or why there is none. `absent` tells a plain miss from a problem.
+struct Found {
+  std::optional<Record> record;
+  std::string problem;
+  bool absent = false;
+  FileHandle file;
+  struct stat status = {};
+};
+
+Found read_record(const FileSystem& fs, int folder, const std::string& name, Trust trust) {
+  Found found;
+  IoError error;
+  found.file = open_file(fs, folder, name.c_str(), found.status, error);
+  if (error) {
+    found.absent = error.code == ENOENT;
+    found.problem = "it cannot be read (" + error.text() + ")";
+    return found;
+  }
+  if (!S_ISREG(found.status.st_mode)) {
+    found.problem = "it is no regular file";
+    return found;
+  }
+  found.problem = trust_problem(trust, current_identity(), found.status);
+  if (!found.problem.empty()) return found;
+  if (static_cast<std::uint64_t>(found.status.st_size) > max_record_bytes) {
+    found.problem = "it is too large";
+    return found;
+  }
+  const auto bytes = read_all(fs, found.file.get(), static_cast<std::uint64_t>(found.status.st_size), error);
+  if (error) {
+    found.problem = "it cannot be read (" + error.text() + ")";
+    return found;
+  }
+  auto decoded = decode_record(bytes);
+  if (!decoded) {
+    found.problem = decoded.error().message;
+  } else if (record_name(decoded->key) != name) {
+    found.problem = "its name is not that of its key";
+  } else {
+    found.record = *std::move(decoded);
+  }
+  return found;
+}
+
+// The schema folder of a layer, trusted; else `error` (which may be a plain ENOENT) or `problem` is set.
+FileHandle open_trusted(const FileSystem& fs, const Layer& layer, Trust trust, IoError& error, std::string& problem) {
+  const FileHandle root = open_root(fs, layer.root, error);
+  if (!root) return {};
+  FileHandle folder = open_folder(fs, root.get(), schema_folder, error);
+  if (!folder) return {};
+  struct stat status = {};
+  if (uninterrupted([&] { return fs.fstat(folder.get(), &status); }) != 0) {
+    error = IoError::last("stat");
+    return {};
+  }
+  problem = trust_problem(trust, current_identity(), status);
+  if (!problem.empty()) return {};
+  return folder;
+}
+
+}  // namespace
+
+std::optional<std::string> default_cache_dir(const Config& config) {
+  const auto is_absolute = [](const std::optional<std::string>& path) { return path && path->starts_with('/'); };
+  if (config.cache_dir) return config.cache_dir;
+  if (is_absolute(config.xdg_cache_home)) return *config.xdg_cache_home + "/csajit";
+  if (is_absolute(config.home)) return *config.home + "/.cache/csajit";
+  return std::nullopt;
+}
+
+struct DiskCache::State {
+  std::vector<Layer> layers;  // in the order they are asked; constant
+  Mutex mutex;
+  std::set<std::string> warned CSAJIT_GUARDED_BY(mutex);
+  std::set<std::pair<std::size_t, std::string>> skipped CSAJIT_GUARDED_BY(mutex);  // layer and record name
+
+  // Warns unless the same was said before; `subject` is what counts as the same.
+  void warn_once(const std::string& subject, const std::string& message) {
+    {
+      MutexLock hold(mutex);
+      if (!warned.insert(subject).second) return;
+    }
+    log::warn("{}", message);
+  }
+  bool is_skipped(std::size_t layer, const std::string& name) {
+    MutexLock hold(mutex);
+    return skipped.count({layer, name}) != 0;
+  }
+  void skip(std::size_t layer, const std::string& name) {
+    MutexLock hold(mutex);
+    skipped.emplace(layer, name);
+  }
+  void ask_again(std::size_t layer, const std::string& name) {
+    MutexLock hold(mutex);
+    skipped.erase({layer, name});
+  }
+
+  // The schema folder to read from, or an empty handle; anything but its absence is warned of once a folder.
+  FileHandle open_to_read(const FileSystem& fs, const Layer& layer, Trust trust) {
+    IoError error;
+    std::string problem;
+    FileHandle folder = open_trusted(fs, layer, trust, error, problem);
+    if (!folder && !(error && error.code == ENOENT)) {
+      warn_once("folder " + layer.root,
+                fmt::format("cache folder {} is not read: {}", layer.folder(), error ? error.text() : problem));
+    }
+    return folder;
+  }
+
+  // The same to write to, created if it is missing, with `root` for what is beside it.
+  static FileHandle open_to_write(const FileSystem& fs, const Layer& layer, Trust trust, mode_t mode, FileHandle& root,
+                                  std::string& problem) {
+    IoError error;
+    root = create_root(fs, layer.root, mode, error);
+    FileHandle folder = root ? create_folder(fs, root.get(), schema_folder, mode, error) : FileHandle();
+    struct stat status = {};
+    if (folder && uninterrupted([&] { return fs.fstat(folder.get(), &status); }) != 0) {
+      error = IoError::last("stat");
+    }
+    problem = error ? error.text() : trust_problem(trust, current_identity(), status);
+    if (!problem.empty()) return {};
+    return folder;
+  }
+};
+
+DiskCache::DiskCache(DiskCacheOptions options, const FileSystem& fs)
+    : options_(std::move(options)), fs_(fs), state_(std::make_unique<State>()) {
+  for (std::string& root : options_.ro_dirs) root = absolute(root);
+  if (options_.write_dir) options_.write_dir = absolute(*options_.write_dir);
+  if (options_.memory_only) return;
+  for (const std::string& root : options_.ro_dirs) state_->layers.push_back({root, false});
+  if (options_.write_dir) state_->layers.push_back({*options_.write_dir, true});
+}
+
+DiskCache::~DiskCache() = default;
+
+std::optional<KernelImage> DiskCache::load(const Key& key) {
+  const std::string name = record_name(key);
+  for (std::size_t i = 0; i < state_->layers.size(); ++i) {
+    const Layer& layer = state_->layers[i];
+    if (state_->is_skipped(i, name)) continue;
+    const FileHandle folder = state_->open_to_read(fs_, layer, options_.trust);
+    if (!folder) continue;
+    Found found = read_record(fs_, folder.get(), name, options_.trust);
+    if (found.absent) continue;
+    // Equal names of different keys are a collision of the hash: as good as absent.
+    if (found.record && !(found.record->key == key)) {
+      found.record.reset();
+      found.problem = "it holds another kernel with the same hash";
+    }
+    if (!found.record) {
+      rejected_.fetch_add(1, std::memory_order_relaxed);
+      state_->warn_once("file " + layer.file(name),
+                        fmt::format("cache entry {} is ignored: {}", layer.file(name), found.problem));
+      continue;
+    }
+    if (layer.writable && std::time(nullptr) - found.status.st_mtim.tv_sec > touch_interval_s) {
+      const struct timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
+      (void)fs_.futimens(found.file.get(), times);  // recency only; a cache that cannot be written still hits
+    }
+    return std::move(found.record->image);
+  }
+  return std::nullopt;
+}
+
+bool DiskCache::publish(const Key& key, const KernelImage& image) {
+  if (options_.memory_only) return false;
+  const auto fail = [&](const std::string& reason, const std::string& consequence) {
+    publish_failures_.fetch_add(1, std::memory_order_relaxed);
+    state_->warn_once("publish " + reason, reason + consequence);
+    return false;
+  };
+  if (!options_.write_dir) {
+    return fail("there is no cache folder (CSAJIT_CACHE_DIR, XDG_CACHE_HOME and HOME are unset)",
+                ": compiled kernels are kept in memory only");
+  }
+  const std::size_t layer_index = state_->layers.size() - 1;
+  const Layer& layer = state_->layers[layer_index];
+  const std::string name = record_name(key);
+  const auto bytes = encode_record(key, image);
+  // What could not be read back is not written: it would be a warning in each process to come.
+  if (const auto readable = decode_record(bytes); !readable) {
+    return fail("a compiled kernel makes no valid cache record: " + readable.error().message, "");
+  }
+
+  const Modes modes = modes_of(options_.layer);
+  FileHandle root;
+  std::string problem;
+  const FileHandle folder = State::open_to_write(fs_, layer, options_.trust, modes.folder, root, problem);
+  if (problem.empty()) {
+    const IoError error = write_atomically(fs_, folder.get(), name.c_str(), bytes, modes.file);
+    if (error) problem = error.text();
+  }
+  if (!problem.empty()) {
+    return fail(fmt::format("cache folder {} cannot be written: {}", layer.folder(), problem),
+                "; compiled kernels are kept in memory only");
+  }
+  state_->ask_again(layer_index, name);
+  if (!options_.layer) {
+    const std::uint64_t evicted = evict(fs_, root.get(), options_.max_bytes, name, std::time(nullptr));
+    if (evicted != 0) log::debug("{} records left cache folder {} for its size bound", evicted, layer.root);
+  }
+  return true;
+}
+
+void DiskCache::reject(const Key& key, const std::string& reason) {
+  const std::string name = record_name(key);
+  rejected_.fetch_add(1, std::memory_order_relaxed);
+  for (std::size_t i = 0; i < state_->layers.size(); ++i) {
+    const Layer& layer = state_->layers[i];
+    // Until publish() has replaced it; a layer's is never replaced. Marked first, whatever becomes of the file.
+    state_->skip(i, name);
+    const FileHandle folder = state_->open_to_read(fs_, layer, options_.trust);
+    if (!folder) continue;
+    struct stat status = {};
+    if (uninterrupted([&] { return fs_.fstatat(folder.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW); }) != 0)
+      continue;
+    if (layer.writable) (void)uninterrupted([&] { return fs_.unlinkat(folder.get(), name.c_str(), 0); });
+    state_->warn_once("file " + layer.file(name), fmt::format("cache entry {} is {}: {}", layer.file(name),
+                                                              layer.writable ? "removed" : "ignored", reason));
+  }
+}
+
+DiskCache::Lock::Lock(Lock&& other) noexcept
+    : fs_(other.fs_), fd_(std::exchange(other.fd_, -1)), offset_(other.offset_) {}
+
+DiskCache::Lock& DiskCache::Lock::operator=(Lock&& other) noexcept {
+  std::swap(fs_, other.fs_);
+  std::swap(fd_, other.fd_);
+  std::swap(offset_, other.offset_);
+  return *this;
+}
+
+DiskCache::Lock::~Lock() {
+  if (fd_ < 0) return;
+  unlock_byte(*fs_, fd_, offset_);
+  fs_->close(fd_);
+}
+
+DiskCache::Lock DiskCache::lock(const Key& key) {
+  if (options_.memory_only || !options_.use_lock || !options_.write_dir) return {};
+  const Layer& layer = state_->layers.back();
+  const Modes modes = modes_of(options_.layer);
+  FileHandle root;
+  std::string problem;
+  const FileHandle folder = State::open_to_write(fs_, layer, options_.trust, modes.folder, root, problem);
+  if (!folder) return {};  // publish() will say why
+  const off_t offset = key.lock_slot();
+  LockAttempt attempt = lock_byte(fs_, folder.get(), modes.file, offset, options_.lock_wait_ms);
+  switch (attempt.outcome) {
+    case LockOutcome::held:
+      return {&fs_, attempt.file.release(), offset};
+    case LockOutcome::timed_out:
+      state_->warn_once("lock timeout", fmt::format("waited {} ms for another process that holds {}; going on without",
+                                                    options_.lock_wait_ms, layer.file(lock_file_name)));
+      return {};
+    case LockOutcome::unavailable:
+      log::debug("{} cannot be locked ({}): processes may compile the same kernel at once", layer.file(lock_file_name),
+                 attempt.error.text());
+      return {};
+  }
+  return {};
+}
+
+Result<std::vector<CacheEntry>> DiskCache::entries() {
+  std::vector<CacheEntry> result;
+  for (const Layer& layer : state_->layers) {
+    IoError error;
+    std::string distrust;
+    // A folder that is not trusted is listed all the same, each entry with the reason: the tool is to show it.
+    const FileHandle folder = open_trusted(fs_, layer, Trust::any, error, distrust);
+    if (!folder && error.code == ENOENT) continue;
+    struct stat status = {};
+    if (folder && uninterrupted([&] { return fs_.fstat(folder.get(), &status); }) != 0) error = IoError::last("stat");
+    std::vector<std::string> names;
+    if (!error) names = list_folder(fs_, folder.get(), error);
+    if (error)
+      return Error{CSAJIT_E_INVALID_ARGUMENT, "cache folder " + layer.folder() + " cannot be listed: " + error.text()};
+    distrust = trust_problem(options_.trust, current_identity(), status);
+    for (std::string& name : names) {
+      if (!is_record_name(name)) continue;
+      Found found = read_record(fs_, folder.get(), name, options_.trust);
+      if (found.absent) continue;  // evicted since the listing
+      CacheEntry entry;
+      entry.folder = layer.folder();
+      entry.name = std::move(name);
+      entry.bytes = static_cast<std::uint64_t>(found.status.st_size);
+      entry.mtime_s = found.status.st_mtim.tv_sec;
+      entry.writable_layer = layer.writable;
+      entry.problem = distrust.empty() ? std::move(found.problem) : "its folder is " + distrust;
+      if (distrust.empty()) entry.record = std::move(found.record);
+      result.push_back(std::move(entry));
+    }
+  }
+  std::sort(result.begin(), result.end(), [](const CacheEntry& a, const CacheEntry& b) {
+    return std::tie(a.folder, a.name) < std::tie(b.folder, b.name);
+  });
+  return result;
+}
+
+Result<std::uint64_t> DiskCache::clear() {
+  if (options_.memory_only || !options_.write_dir) return std::uint64_t{0};
+  IoError error;
+  const FileHandle root = open_root(fs_, *options_.write_dir, error);
+  if (!root && error.code == ENOENT) return std::uint64_t{0};
+  std::uint64_t removed = 0;
+  if (root) {
+    const OwnFiles files = find_own_files(fs_, root.get(), error);
+    for (const auto* group : {&files.records, &files.temporaries}) {
+      for (const OwnFile& file : *group) {
+        const int folder = files.folders[file.folder].get();
+        if (uninterrupted([&] { return fs_.unlinkat(folder, file.name.c_str(), 0); }) == 0) {
+          removed += group == &files.records ? 1 : 0;
+        } else if (errno != ENOENT) {
+          error = IoError::last("unlink");
+        }
+      }
+    }
+  }
+  if (error)
+    return Error{CSAJIT_E_INVALID_ARGUMENT,
+                 "cache folder " + *options_.write_dir + " cannot be cleared: " + error.text()};
+  return removed;
+}
+
+}  // namespace csajit

@@ -1,0 +1,43 @@
+// How the files of a cache folder are called.
+#include "cache/entry_name.hpp"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace csajit {
+namespace {
+
+constexpr std::string_view temporary_prefix = ".tmp-";
+
+}  // namespace
+
+std::string record_name(const Key& key) { return key.hex() + std::string(record_suffix); }
+
+bool is_record_name(std::string_view name) {
+  return name.size() > record_suffix.size() && name.ends_with(record_suffix);
+}
+
+bool is_temporary_name(std::string_view name) { return name.starts_with(temporary_prefix); }
+
+std::string new_temporary_name() {
+  static std::atomic<std::uint32_t> counter{0};
+  // Two containers on one volume may have the same pid; where there is no entropy yet, the clock must do.
+  std::uint64_t random = 0;
+  if (::getrandom(&random, sizeof random, GRND_NONBLOCK) != static_cast<ssize_t>(sizeof random)) {
+    random = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  }
+  return fmt::format("{}{}-{}-{:016x}", temporary_prefix, ::getpid(), counter.fetch_add(1, std::memory_order_relaxed),
+                     random);
+}
+
+bool is_schema_folder_name(std::string_view name) {
+  return name.size() >= 2 && name.size() <= 10 && name[0] == 'v' &&
+         name.find_first_not_of("0123456789", 1) == std::string_view::npos;
+}
+
+}  // namespace csajit
