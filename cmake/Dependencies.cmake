@@ -10,6 +10,7 @@ find_path(
   CSAJIT_CUDA_INCLUDE_DIR
   NAMES cudaTypedefs.h
   HINTS ENV CUDA_HOME ENV CUDA_PATH
+  # The second is where tools/dev unpacks the wheels, seen from a build tree beside it.
   PATHS /usr/local/cuda "${CMAKE_BINARY_DIR}/../cuda-wheels/nvidia/cu13"
   PATH_SUFFIXES include
   DOC "Folder of cuda.h, cudaTypedefs.h and nvrtc.h")
@@ -22,6 +23,12 @@ foreach(HEADER cuda.h nvrtc.h)
     message(FATAL_ERROR "${CSAJIT_CUDA_INCLUDE_DIR} has cudaTypedefs.h but no ${HEADER}")
   endif()
 endforeach()
+# The typedefs of cuFuncLoad and cuFuncGetParamInfo came with 12.4; what runs may be as old as 12.0.
+file(STRINGS "${CSAJIT_CUDA_INCLUDE_DIR}/cuda.h" CUDA_VERSION_LINE REGEX "^#define CUDA_VERSION [0-9]+$")
+string(REGEX REPLACE "[^0-9]" "" CUDA_VERSION_NUMBER "${CUDA_VERSION_LINE}")
+if(CUDA_VERSION_NUMBER LESS 12040)
+  message(FATAL_ERROR "${CSAJIT_CUDA_INCLUDE_DIR} holds the headers of CUDA ${CUDA_VERSION_NUMBER}; 12040 or newer is needed")
+endif()
 
 add_library(csajit_dependencies INTERFACE)
 # spdlog::spdlog_header_only would bring in the shared libfmt; its headers with these two macros do not.
