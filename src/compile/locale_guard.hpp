@@ -8,7 +8,7 @@
 namespace csajit {
 
 // While one lives, its thread reads and writes numbers as in the "C" locale, whatever the process's locale is. When
-// the last one of the process goes, a numeric locale that was changed meanwhile is put back: NVRTC before 12.4 sets
+// the last one of the process goes, a numeric locale that was changed meanwhile is put back: NVRTC before 12.3 sets
 // it to "C" and leaves it so. Holds no lock over its life. Best effort: without memory for a locale it does nothing.
 class LocaleGuard {
  public:
