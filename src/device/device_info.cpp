@@ -1,15 +1,16 @@
 // See device_info.hpp.
 #include "device/device_info.hpp"
 
-#include <mutex>
 #include <unordered_map>
+
+#include "base/thread_annotations.hpp"
 
 namespace csajit {
 namespace {
 
 struct Known {
-  std::mutex mutex;
-  std::unordered_map<unsigned long long, DeviceInfo> by_context_id;
+  Mutex mutex;
+  std::unordered_map<unsigned long long, DeviceInfo> by_context_id CSAJIT_GUARDED_BY(mutex);
 };
 
 // Never destroyed: a launch from an atexit handler may still ask.
@@ -40,10 +41,11 @@ Result<DeviceInfo> query_device(const DriverApi& driver, CUdevice device) {
 }
 
 Result<DeviceInfo> device_of_context(const DriverApi& driver, const ContextRef& context) {
+  Known& table = known();
   {
-    const std::lock_guard lock(known().mutex);
-    const auto found = known().by_context_id.find(context.id);
-    if (found != known().by_context_id.end()) return found->second;
+    const MutexLock lock(table.mutex);
+    const auto found = table.by_context_id.find(context.id);
+    if (found != table.by_context_id.end()) return found->second;
   }
   CUdevice device = 0;
   {
@@ -54,8 +56,8 @@ Result<DeviceInfo> device_of_context(const DriverApi& driver, const ContextRef& 
   }
   auto info = query_device(driver, device);
   if (!info) return info;
-  const std::lock_guard lock(known().mutex);
-  known().by_context_id.emplace(context.id, *info);
+  const MutexLock lock(table.mutex);
+  table.by_context_id.emplace(context.id, *info);
   return info;
 }
 

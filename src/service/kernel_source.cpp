@@ -1,0 +1,218 @@
+// See kernel_source.hpp.
+#include "service/kernel_source.hpp"
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "base/log.hpp"
+#include "base/thread_annotations.hpp"
+#include "cache/memory_cache.hpp"
+#include "compile/embedded_kernels.hpp"
+#include "compile/nvrtc_program.hpp"
+
+namespace csajit {
+namespace {
+
+// Changes when the meaning of the fields below does.
+constexpr const char* key_schema = "1";
+
+using Images = MemoryCache<std::string, KernelImage>;
+
+// Never destroyed: csajit may be called from atexit handlers.
+Images& images() {
+  static auto* const cache = new Images;
+  return *cache;
+}
+
+// Kernels whose rebuilt image the driver refused too.
+struct Refused {
+  Mutex mutex;
+  std::unordered_set<std::string> keys CSAJIT_GUARDED_BY(mutex);
+};
+Refused& refused() {
+  static auto* const set = new Refused;
+  return *set;
+}
+
+bool is_refused(const Key& key) {
+  const MutexLock lock(refused().mutex);
+  return refused().keys.count(key.bytes()) != 0;
+}
+
+// Names and bytes of all that a template may include, the templates themselves among them.
+const std::string& source_digest() {
+  static const std::string digest = [] {
+    KeyFields fields;
+    for (const EmbeddedFile& file : embedded_kernels()) fields.emplace_back(file.name, file.text);
+    return Key(fields).hex();
+  }();
+  return digest;
+}
+
+Result<EmbeddedFile> find_source(std::string_view name) {
+  for (const EmbeddedFile& file : embedded_kernels()) {
+    if (file.name == name) return file;
+  }
+  return Error{CSAJIT_E_INTERNAL, fmt::format("no kernel source named {} is embedded", name)};
+}
+
+}  // namespace
+
+bool is_own_affair(csajit_status status) {
+  return status == CSAJIT_E_JIT_DISABLED || status == CSAJIT_E_NVRTC_NOT_FOUND ||
+         status == CSAJIT_E_ARCH_UNKNOWN_TO_NVRTC;
+}
+
+Key key_of(const KernelRecipe& recipe, const Architecture& arch) {
+  KeyFields fields;
+  fields.emplace_back("schema", key_schema);
+  fields.emplace_back("sources", source_digest());
+  for (const std::string& option : code_options()) fields.emplace_back("option", option);
+  fields.insert(fields.end(), recipe.key_fields.begin(), recipe.key_fields.end());
+  fields.emplace_back("source", recipe.source);
+  fields.emplace_back("name_expression", recipe.name_expression);
+  fields.emplace_back("arch", arch.name);
+  return Key(fields);
+}
+
+struct KernelSource::Flight {
+  csajit_kernel_origin origin = CSAJIT_ORIGIN_MEMORY;
+  bool made = false;  // by this caller, rather than by the one it waited for
+  bool published = false;
+  bool rebuild = false;
+};
+
+Result<SourcedKernel> KernelSource::fly(const KernelRequest& request, const Key& key, bool rebuild) {
+  for (;;) {
+    Flight flight;
+    flight.rebuild = rebuild;
+    auto image = images().get_or_make(key.bytes(), [&] {
+      flight.made = true;
+      return make(request, key, flight);
+    });
+    if (image) {
+      if (!flight.made) Statistics::add(statistics_.memory_hits);
+      return SourcedKernel{*image, flight.origin, flight.published};
+    }
+    if (flight.made || !is_own_affair(image.error().status)) return std::move(image).error();
+    // Another service failed for reasons of its own; this one tries by its own settings.
+  }
+}
+
+Result<SourcedKernel> KernelSource::get(const KernelRequest& request, const Key& key) {
+  return fly(request, key, false);
+}
+
+Result<SourcedKernel> KernelSource::build(const KernelRequest& request, const Key& key, bool rebuild) {
+  if (rebuild) images().erase(key.bytes());
+  auto kernel = fly(request, key, rebuild);
+  // What this process has from elsewhere need not be in this service's folder yet.
+  if (kernel && kernel->origin == CSAJIT_ORIGIN_MEMORY) {
+    kernel->published = read_disk(key) != nullptr || publish(key, *kernel->image);
+  }
+  return kernel;
+}
+
+Result<std::shared_ptr<const KernelImage>> KernelSource::make(const KernelRequest& request, const Key& key,
+                                                              Flight& flight) {
+  const auto from_disk = [&](std::shared_ptr<const KernelImage> image) {
+    Statistics::add(statistics_.disk_hits);
+    flight.origin = CSAJIT_ORIGIN_DISK;
+    flight.published = true;
+    return image;
+  };
+  if (!flight.rebuild) {
+    if (auto image = read_disk(key)) return from_disk(std::move(image));
+  }
+  if (settings_.no_jit) {
+    return Error{CSAJIT_E_JIT_DISABLED,
+                 fmt::format("CSAJIT_NO_JIT is in force and no cache folder holds {} for {}; fill it by: {}",
+                             request.recipe->name, request.arch->name, request.warmup_command)};
+  }
+  // Another process may be compiling the same kernel: wait for it, then look again.
+  const DiskCache::Lock lock = disk_.lock(key);
+  if (lock && !flight.rebuild) {
+    if (auto image = read_disk(key)) return from_disk(std::move(image));
+  }
+  auto image = compile_now(request);
+  if (!image) return image;
+  flight.origin = CSAJIT_ORIGIN_COMPILED;
+  flight.published = !is_refused(key) && publish(key, **image);
+  const KernelImage& made = **image;
+  log::info("compiled {} for {} by NVRTC {} in {:.0f} ms: {} bytes, {} registers, {}", request.recipe->name, made.arch,
+            made.nvrtc_version, made.compile_ms, made.cubin.size(), made.usage.registers,
+            flight.published ? fmt::format("kept in {}", *disk_.options().write_dir) : "not kept on disk");
+  return image;
+}
+
+Result<std::shared_ptr<const KernelImage>> KernelSource::compile_now(const KernelRequest& request) {
+  NvrtcSearch search = settings_.nvrtc;
+  search.max_major = request.max_nvrtc_major;
+  auto nvrtc = open_nvrtc(search);
+  if (!nvrtc) {
+    return Error{nvrtc.error().status, fmt::format("no cache folder holds {} for {}, and it cannot be compiled: {}",
+                                                   request.recipe->name, request.arch->name, nvrtc.error().message)};
+  }
+  auto source = find_source(request.recipe->source);
+  if (!source) return std::move(source).error();
+
+  CompileRequest compile_request;
+  compile_request.source = *source;
+  const auto files = embedded_kernels();
+  compile_request.headers.assign(files.begin(), files.end());
+  compile_request.name_expression = request.recipe->name_expression;
+  compile_request.arch = request.arch;
+  Result<KernelImage> image = [&] {
+    const ScopedTimer timer(statistics_.compile_ns);
+    return compile(**nvrtc, compile_request);
+  }();
+  if (!image) {
+    Statistics::add(statistics_.compile_failures);
+    return std::move(image).error();
+  }
+  Statistics::add(statistics_.compiles);
+  return std::shared_ptr<const KernelImage>(std::make_shared<KernelImage>(std::move(image).value()));
+}
+
+std::shared_ptr<const KernelImage> KernelSource::read_disk(const Key& key) {
+  const ScopedTimer timer(statistics_.disk_ns);
+  auto image = disk_.load(key);
+  if (!image) return nullptr;
+  return std::make_shared<KernelImage>(std::move(*image));
+}
+
+bool KernelSource::publish(const Key& key, const KernelImage& image) {
+  const ScopedTimer timer(statistics_.disk_ns);
+  return disk_.publish(key, image);
+}
+
+void KernelSource::reject(const Key& key, const std::string& reason) {
+  images().erase(key.bytes());
+  disk_.reject(key, reason);
+}
+
+Result<std::shared_ptr<const KernelImage>> KernelSource::recompile(const KernelRequest& request) {
+  if (settings_.no_jit) {
+    return Error{CSAJIT_E_JIT_DISABLED,
+                 fmt::format("CSAJIT_NO_JIT is in force and the driver refused the cached {} for {}; replace it by: "
+                             "{} --rebuild",
+                             request.recipe->name, request.arch->name, request.warmup_command)};
+  }
+  return compile_now(request);
+}
+
+void KernelSource::accept(const Key& key, const std::shared_ptr<const KernelImage>& image) {
+  publish(key, *image);
+  auto kept = images().get_or_make(key.bytes(), [&] { return Result<std::shared_ptr<const KernelImage>>(image); });
+  static_cast<void>(kept);  // whoever was first: both images are of the same key
+}
+
+void KernelSource::give_up(const Key& key) {
+  const MutexLock lock(refused().mutex);
+  refused().keys.insert(key.bytes());
+}
+
+}  // namespace csajit
