@@ -200,7 +200,7 @@ csajit_forward_args CaseMemory::forward_args() const {
 csajit_backward_args CaseMemory::backward_args() const {
   csajit_backward_args args{};
   args.struct_size = sizeof args;
-  args.flags = check_.accumulate ? CSAJIT_ACCUMULATE_GRAD_APE : 0U;
+  if (check_.accumulate) args.flags |= CSAJIT_ACCUMULATE_GRAD_APE;
   args.num_tokens = check_.num_tokens;
   args.num_segments = check_.num_segments();
   args.total_comp = check_.num_rows;
