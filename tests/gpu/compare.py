@@ -75,9 +75,9 @@ def _finite_max(tensor):
 
 def _ulp(values, dtype):
     """fp64 tensor: distance of neighbouring numbers of dtype around each value."""
-    exponent = torch.frexp(values)[1] - 1
+    exponent = torch.where(values == 0.0, MIN_EXPONENT[dtype], torch.frexp(values)[1] - 1)
     exponent = exponent.clamp(min=MIN_EXPONENT[dtype]) - FRACTION_BITS[dtype]
-    return torch.ldexp(torch.ones_like(values), exponent)
+    return torch.pow(2.0, exponent.double())
 
 
 def bound_misses(ours, oracle, terms, slack_exponent):
@@ -123,6 +123,10 @@ def judge_rounded(name, ours, eager, oracle, terms, bit_equal, is_short, figures
             misses.append(f"{name}: RMS error {ours_rms:.3g} > 1.25 x eager's {eager_rms:.3g}")
     else:
         allowed = eager_max * (1.0 + 1e-6) + 1e-4
+        if ours.numel() < MIN_COUNT_FOR_SHARE:
+            # One near-tie rounded the other way may be the largest error of a few elements.
+            top = torch.tensor([_finite_max(oracle)], dtype=torch.float64)
+            allowed = max(allowed, 0.5 * float(_ulp(top, dtype)) + 2.0**-18 * _finite_max(terms))
     if ours_max > allowed:
         misses.append(f"{name}: max error {ours_max:.4g} > {allowed:.4g} (eager's {eager_max:.4g})")
     if element_bound:
