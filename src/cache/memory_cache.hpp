@@ -57,7 +57,8 @@ template <class K, class V, class Hash>
 Result<std::shared_ptr<const V>> MemoryCache<K, V, Hash>::get_or_make(const K& key,
                                                                       const std::function<Outcome()>& make, bool* hit) {
   std::promise<Outcome> promise;
-  std::shared_future<Outcome> flight;
+  // Shared before the slot exists: nothing may throw between its insertion and the end of its flight.
+  std::shared_future<Outcome> flight = promise.get_future().share();
   bool mine = false;
   {
     MutexLock hold(mutex_);
@@ -66,8 +67,11 @@ Result<std::shared_ptr<const V>> MemoryCache<K, V, Hash>::get_or_make(const K& k
       if (hit != nullptr) *hit = true;
       return slot->second.value;
     }
-    if (inserted) slot->second.flight = promise.get_future().share();
-    flight = slot->second.flight;
+    if (inserted) {
+      slot->second.flight = flight;
+    } else {
+      flight = slot->second.flight;
+    }
     mine = inserted;
   }
   if (hit != nullptr) *hit = !mine;

@@ -1,0 +1,430 @@
+#include "cache/disk_cache.hpp"
+
+#include <sys/wait.h>
+
+#include <atomic>
+#include <thread>
+
+#include "unit/cache_fixture.hpp"
+#include "unit/fault_file_system.hpp"
+
+using namespace csajit;
+using namespace csajit::test;
+
+TEST_CASE("the cache folder is CSAJIT_CACHE_DIR, else XDG's, else HOME's, else none") {
+  Config config;
+  CHECK_FALSE(default_cache_dir(config));
+  config.home = "/home/u";
+  CHECK(default_cache_dir(config) == "/home/u/.cache/csajit");
+  config.xdg_cache_home = "relative";  // to be ignored, as XDG says
+  CHECK(default_cache_dir(config) == "/home/u/.cache/csajit");
+  config.xdg_cache_home = "/xdg";
+  CHECK(default_cache_dir(config) == "/xdg/csajit");
+  config.cache_dir = "/own";
+  CHECK(default_cache_dir(config) == "/own");
+  Config homeless;
+  homeless.home = "not-absolute";
+  CHECK_FALSE(default_cache_dir(homeless));
+}
+
+TEST_CASE("what is published is loaded, by this cache and by another on the same folder") {
+  const TemporaryFolder folder;
+  DiskCache cache(writing_to(folder / "cache"));
+  CHECK_FALSE(cache.load(key_of(1)));
+  REQUIRE(cache.publish(key_of(1), image_of(1)));
+  DiskCache other(writing_to(folder / "cache"));
+  for (DiskCache* each : {&cache, &other}) {
+    const auto image = each->load(key_of(1));
+    REQUIRE(image);
+    CHECK(image->cubin == image_of(1).cubin);
+    CHECK(image->lowered_name == image_of(1).lowered_name);
+    CHECK(image->usage.registers == 1);
+    CHECK_FALSE(each->load(key_of(2)));
+    CHECK(each->rejected_entries() == 0);
+    CHECK(each->publish_failures() == 0);
+  }
+  CHECK(names_in(folder / "cache/v1") == std::vector<std::string>{key_of(1).hex() + ".record"});
+}
+
+TEST_CASE("publishing replaces what is there") {
+  const TemporaryFolder folder;
+  DiskCache cache(writing_to(folder / "cache"));
+  REQUIRE(cache.publish(key_of(1), image_of(1)));
+  REQUIRE(cache.publish(key_of(1), image_of(2)));
+  CHECK(cache.load(key_of(1))->cubin == image_of(2).cubin);
+}
+
+TEST_CASE("nothing is created before the first write") {
+  const TemporaryFolder folder;
+  DiskCache cache(writing_to(folder / "cache"));
+  CHECK_FALSE(cache.load(key_of(1)));
+  CHECK(cache.entries().value().empty());
+  CHECK(cache.clear().value() == 0);
+  cache.reject(key_of(1), "x");
+  CHECK_FALSE(exists(folder / "cache"));
+}
+
+TEST_CASE("private entries are 0700 and 0600, a layer's 0755 and 0644, whatever the umask") {
+  const TemporaryFolder folder;
+  for (const mode_t mask : {0000U, 0022U, 0077U}) {
+    const std::string root = folder / ("m" + std::to_string(mask));
+    const mode_t before = umask(mask);
+    const bool private_ok = DiskCache(writing_to(root + "/deep/private")).publish(key_of(1), image_of(1));
+    DiskCacheOptions layer = writing_to(root + "-layer/public");
+    layer.layer = true;
+    const bool layer_ok = DiskCache(layer).publish(key_of(1), image_of(1));
+    umask(before);
+    REQUIRE(private_ok);
+    REQUIRE(layer_ok);
+    for (const char* part : {"", "/deep", "/deep/private", "/deep/private/v1"}) CHECK(mode_of(root + part) == 0700);
+    CHECK(mode_of(root + "/deep/private/v1/" + record_name(key_of(1))) == 0600);
+    for (const char* part : {"-layer", "-layer/public", "-layer/public/v1"}) CHECK(mode_of(root + part) == 0755);
+    CHECK(mode_of(root + "-layer/public/v1/" + record_name(key_of(1))) == 0644);
+  }
+}
+
+TEST_CASE("without a folder kernels stay in memory: warned of once, counted each time") {
+  const CapturedLog log;
+  DiskCache cache{DiskCacheOptions{}};
+  CHECK_FALSE(cache.load(key_of(1)));
+  CHECK_FALSE(cache.lock(key_of(1)));
+  CHECK_FALSE(cache.publish(key_of(1), image_of(1)));
+  CHECK_FALSE(cache.publish(key_of(2), image_of(2)));
+  CHECK(cache.publish_failures() == 2);
+  CHECK(log.messages.size() == 1);
+  CHECK(log.count("HOME") == 1);
+}
+
+TEST_CASE("memory only by wish touches no folder and warns of nothing") {
+  const TemporaryFolder folder;
+  fill_layer(folder / "layer", 1);
+  const CapturedLog log;
+  DiskCacheOptions options = writing_to(folder / "cache");
+  options.ro_dirs = {folder / "layer"};
+  options.memory_only = true;
+  DiskCache cache(options);
+  CHECK_FALSE(cache.load(key_of(1)));
+  CHECK_FALSE(cache.publish(key_of(1), image_of(1)));
+  CHECK_FALSE(cache.lock(key_of(1)));
+  CHECK(cache.entries().value().empty());
+  CHECK(cache.clear().value() == 0);
+  CHECK(cache.publish_failures() == 0);
+  CHECK(log.messages.empty());
+  CHECK_FALSE(exists(folder / "cache"));
+}
+
+TEST_CASE("a relative folder goes on meaning the same one after a change of the working folder") {
+  const TemporaryFolder folder;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::create_directory(folder / "other");
+  std::filesystem::current_path(folder / ".");
+  DiskCache cache(writing_to("cache"));
+  std::filesystem::current_path(folder / "other");
+  CHECK(cache.publish(key_of(1), image_of(1)));
+  std::filesystem::current_path(before);
+  CHECK(exists(folder / "cache/v1"));
+}
+
+TEST_CASE("read-only layers are asked first, in order, and never written") {
+  const TemporaryFolder folder;
+  fill_layer(folder / "a", 1);
+  fill_layer(folder / "b", 2);
+  DiskCache(writing_to(folder / "b")).publish(key_of(1), image_of(90));
+  DiskCache(writing_to(folder / "cache")).publish(key_of(1), image_of(91));
+  DiskCacheOptions options = writing_to(folder / "cache");
+  options.ro_dirs = {folder / "missing", folder / "a", folder / "b"};
+  DiskCache cache(options);
+  CHECK(cache.load(key_of(1))->cubin == image_of(1).cubin);
+  CHECK(cache.load(key_of(2))->cubin == image_of(2).cubin);
+  const auto before = names_in(folder / "a/v1");
+  REQUIRE(cache.publish(key_of(3), image_of(3)));
+  CHECK(names_in(folder / "a/v1") == before);
+  CHECK(exists(folder / ("cache/v1/" + record_name(key_of(3)))));
+}
+
+TEST_CASE("a damaged entry of a layer falls through to the next, with one warning that names it") {
+  const TemporaryFolder folder;
+  fill_layer(folder / "a", 1);
+  const std::string damaged = folder / ("a/v1/" + record_name(key_of(1)));
+  std::string bytes = read_file(damaged);
+  bytes.back() = static_cast<char>(bytes.back() + 1);
+  write_file(damaged, bytes, 0644);
+  DiskCacheOptions options = writing_to(folder / "cache");
+  options.ro_dirs = {folder / "a"};
+  DiskCache cache(options);
+  const CapturedLog log;
+  CHECK_FALSE(cache.load(key_of(1)));
+  REQUIRE(cache.publish(key_of(1), image_of(2)));
+  CHECK(cache.load(key_of(1))->cubin == image_of(2).cubin);
+  CHECK(cache.rejected_entries() == 2);
+  CHECK(log.messages.size() == 1);
+  CHECK(log.count(damaged) == 1);
+  CHECK(log.count("checksum") == 1);
+}
+
+TEST_CASE("whatever lies where a record should be is a miss and can be replaced") {
+  const TemporaryFolder folder;
+  const std::string root = folder / "cache";
+  const std::string path = root + "/v1/" + record_name(key_of(1));
+  DiskCache cache(writing_to(root));
+  REQUIRE(cache.publish(key_of(1), image_of(1)));
+  REQUIRE(cache.publish(key_of(2), image_of(2)));
+  const std::string good = read_file(path), other = read_file(root + "/v1/" + record_name(key_of(2)));
+
+  SUBCASE("nothing at all") { write_file(path, ""); }
+  SUBCASE("a cut record") { write_file(path, good.substr(0, good.size() / 2)); }
+  SUBCASE("a longer record") { write_file(path, good + "x"); }
+  SUBCASE("text") { write_file(path, std::string(1000, 'x')); }
+  SUBCASE("a good record under another's name") { write_file(path, other); }
+  SUBCASE("a link, even to a good record") {
+    write_file(folder / "elsewhere", good);
+    unlink(path.c_str());
+    REQUIRE(symlink((folder / "elsewhere").c_str(), path.c_str()) == 0);
+  }
+  SUBCASE("a pipe that nobody writes to") {
+    unlink(path.c_str());
+    REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  }
+  SUBCASE("a file larger than any record") {
+    REQUIRE(truncate(path.c_str(), static_cast<off_t>(max_record_bytes) + 1) == 0);
+  }
+
+  const CapturedLog log;
+  DiskCache fresh(writing_to(root));
+  CHECK_FALSE(fresh.load(key_of(1)));
+  CHECK_FALSE(fresh.load(key_of(1)));
+  CHECK(fresh.rejected_entries() == 2);
+  CHECK(log.messages.size() == 1);
+  CHECK(log.count(path) == 1);
+  REQUIRE(fresh.publish(key_of(1), image_of(3)));
+  CHECK(fresh.load(key_of(1))->cubin == image_of(3).cubin);
+}
+
+TEST_CASE("every flipped byte of a cached file is a miss, never another kernel") {
+  const TemporaryFolder folder;
+  REQUIRE(DiskCache(writing_to(folder / "cache")).publish(key_of(1), image_of(1, 64)));
+  const std::string path = folder / ("cache/v1/" + record_name(key_of(1)));
+  const std::string good = read_file(path);
+  const CapturedLog log;
+  DiskCache cache(writing_to(folder / "cache"));
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    std::string bytes = good;
+    bytes[i] = static_cast<char>(bytes[i] ^ 0x20);
+    write_file(path, bytes);
+    if (cache.load(key_of(1))) FAIL_CHECK("byte " << i << " was not noticed");
+  }
+  CHECK(cache.rejected_entries() == good.size());
+  write_file(path, good);
+  CHECK(cache.load(key_of(1)));
+}
+
+TEST_CASE("a schema folder that is a link is not followed") {
+  const TemporaryFolder folder;
+  fill_layer(folder / "real", 1);
+  std::filesystem::create_directory(folder / "cache");
+  REQUIRE(symlink((folder / "real/v1").c_str(), (folder / "cache/v1").c_str()) == 0);
+  const CapturedLog log;
+  DiskCache cache(writing_to(folder / "cache"));
+  CHECK_FALSE(cache.load(key_of(1)));
+  CHECK_FALSE(cache.publish(key_of(2), image_of(2)));
+  CHECK(log.count(folder / "cache/v1") == 2);
+  CHECK_FALSE(exists(folder / ("real/v1/" + record_name(key_of(2)))));
+}
+
+TEST_CASE("a rejected entry is unlinked from the writable folder, skipped in layers, and comes back when rebuilt") {
+  const TemporaryFolder folder;
+  fill_layer(folder / "layer", 1);
+  DiskCache(writing_to(folder / "cache")).publish(key_of(1), image_of(2));
+  DiskCacheOptions options = writing_to(folder / "cache");
+  options.ro_dirs = {folder / "layer"};
+  DiskCache cache(options);
+  REQUIRE(cache.load(key_of(1))->cubin == image_of(1).cubin);
+  const CapturedLog log;
+  cache.reject(key_of(1), "the driver said INVALID_IMAGE");
+  CHECK(cache.rejected_entries() == 1);
+  CHECK(log.count("the driver said INVALID_IMAGE") == 2);
+  CHECK(log.count(folder / "layer/v1") == 1);
+  CHECK_FALSE(cache.load(key_of(1)));
+  CHECK(exists(folder / ("layer/v1/" + record_name(key_of(1)))));
+  CHECK_FALSE(exists(folder / ("cache/v1/" + record_name(key_of(1)))));
+  REQUIRE(cache.publish(key_of(1), image_of(3)));
+  CHECK(cache.load(key_of(1))->cubin == image_of(3).cubin);
+}
+
+TEST_CASE("a rejected entry that cannot be unlinked is not loaded again") {
+  const TemporaryFolder folder;
+  Faults faults;
+  DiskCache cache(writing_to(folder / "cache"), Faults::file_system());
+  REQUIRE(cache.publish(key_of(1), image_of(1)));
+  faults.on_call([](const std::string& call, std::size_t) { return call == "unlinkat" ? EROFS : 0; });
+  const CapturedLog log;
+  cache.reject(key_of(1), "x");
+  CHECK_FALSE(cache.load(key_of(1)));
+}
+
+TEST_CASE("entries lists records of all folders, sorted, with what is wrong with the bad ones") {
+  const TemporaryFolder folder;
+  fill_layer(folder / "a", 1);
+  DiskCache cache([&] {
+    DiskCacheOptions options = writing_to(folder / "b");
+    options.ro_dirs = {folder / "a", folder / "missing"};
+    return options;
+  }());
+  REQUIRE(cache.publish(key_of(2), image_of(2)));
+  write_file(folder / "b/v1/junk.record", "junk");
+  write_file(folder / "b/v1/.tmp-1-0-0", "half");
+  write_file(folder / "b/v1/note.txt", "x");
+  const auto entries = cache.entries();
+  REQUIRE(entries.ok());
+  REQUIRE(entries->size() == 3);
+  CHECK((*entries)[0].folder == folder / "a/v1");
+  CHECK_FALSE((*entries)[0].writable_layer);
+  REQUIRE((*entries)[0].record);
+  CHECK((*entries)[0].record->key == key_of(1));
+  for (std::size_t i : {1U, 2U}) {
+    const CacheEntry& entry = (*entries)[i];
+    CHECK(entry.folder == folder / "b/v1");
+    CHECK(entry.writable_layer);
+    const bool junk = entry.name == "junk.record";
+    CHECK(entry.record.has_value() == !junk);
+    CHECK(entry.problem.empty() == !junk);
+    CHECK(entry.bytes == read_file(entry.folder + "/" + entry.name).size());
+    CHECK(entry.mtime_s == mtime_of(entry.folder + "/" + entry.name));
+  }
+}
+
+TEST_CASE("clear removes records and temporaries of every schema, and nothing else") {
+  const TemporaryFolder folder;
+  fill_layer(folder / "layer", 1);
+  DiskCacheOptions options = writing_to(folder / "cache");
+  options.ro_dirs = {folder / "layer"};
+  DiskCache cache(options);
+  REQUIRE(cache.publish(key_of(1), image_of(1)));
+  REQUIRE(cache.publish(key_of(2), image_of(2)));
+  { const auto lock = cache.lock(key_of(1)); }
+  std::filesystem::create_directory(folder / "cache/v0");
+  std::filesystem::create_directory(folder / "cache/mine");
+  write_file(folder / "cache/v0/old.record", "x");
+  write_file(folder / "cache/mine/own.record", "x");
+  write_file(folder / "cache/v1/.tmp-1-0-0", "half");
+  const auto removed = cache.clear();
+  REQUIRE(removed.ok());
+  CHECK(*removed == 3);
+  CHECK(names_in(folder / "cache/v1") == std::vector<std::string>{"lock"});
+  CHECK(names_in(folder / "cache/v0").empty());
+  CHECK(exists(folder / "cache/mine/own.record"));
+  CHECK(cache.load(key_of(1)));  // the layer's
+  CHECK_FALSE(cache.load(key_of(2)));
+}
+
+TEST_CASE("temporaries that a killed process left are swept at a publish once they are stale, young ones are not") {
+  const TemporaryFolder folder;
+  DiskCache cache(writing_to(folder / "cache"));
+  REQUIRE(cache.publish(key_of(1), image_of(1)));
+  write_file(folder / "cache/v1/.tmp-1-0-old", "half");
+  write_file(folder / "cache/v1/.tmp-1-1-young", "half");
+  age(folder / "cache/v1/.tmp-1-0-old", 601);
+  age(folder / "cache/v1/.tmp-1-1-young", 590);
+  REQUIRE(cache.publish(key_of(2), image_of(2)));
+  CHECK_FALSE(exists(folder / "cache/v1/.tmp-1-0-old"));
+  CHECK(exists(folder / "cache/v1/.tmp-1-1-young"));
+}
+
+TEST_CASE("above the size bound the least recently used records go, over all schema folders, never the new one") {
+  const TemporaryFolder folder;
+  const std::string root = folder / "cache";
+  REQUIRE(DiskCache(writing_to(root)).publish(key_of(0), image_of(0, 1000)));
+  const std::uint64_t record_bytes = read_file(root + "/v1/" + record_name(key_of(0))).size();
+  DiskCacheOptions options = writing_to(root);
+  options.max_bytes = 3 * record_bytes;
+  DiskCache cache(options);
+  for (int i = 1; i < 3; ++i) REQUIRE(cache.publish(key_of(i), image_of(i, 1000)));
+  const auto path = [&](int i) { return root + "/v1/" + record_name(key_of(i)); };
+  age(path(0), 100);
+  age(path(1), 300);
+  age(path(2), 200);
+  REQUIRE(cache.publish(key_of(3), image_of(3, 1000)));
+  CHECK(exists(path(0)));
+  CHECK_FALSE(exists(path(1)));
+  CHECK(exists(path(2)));
+  CHECK(exists(path(3)));
+
+  std::filesystem::create_directory(root + "/v0");
+  write_file(root + "/v0/ancient.record", std::string(record_bytes, 'x'));
+  age(root + "/v0/ancient.record", 1000);
+  REQUIRE(cache.publish(key_of(3), image_of(3, 1000)));
+  CHECK_FALSE(exists(root + "/v0/ancient.record"));
+  CHECK(exists(path(2)));
+
+  options.max_bytes = 1;
+  DiskCache tiny(options);
+  REQUIRE(tiny.publish(key_of(4), image_of(4, 1000)));
+  CHECK(names_in(root + "/v1") == std::vector<std::string>{record_name(key_of(4))});
+}
+
+TEST_CASE("a layer is written whole: its size has no bound") {
+  const TemporaryFolder folder;
+  DiskCacheOptions options = writing_to(folder / "layer");
+  options.layer = true;
+  options.max_bytes = 1;
+  DiskCache cache(options);
+  for (int i = 0; i < 3; ++i) REQUIRE(cache.publish(key_of(i), image_of(i)));
+  CHECK(names_in(folder / "layer/v1").size() == 3);
+}
+
+TEST_CASE("a hit renews a record's age, at most once an hour, and only in the writable folder") {
+  const TemporaryFolder folder;
+  fill_layer(folder / "layer", 1);
+  DiskCacheOptions options = writing_to(folder / "cache");
+  options.ro_dirs = {folder / "layer"};
+  Faults faults;
+  DiskCache cache(options, Faults::file_system());
+  REQUIRE(cache.publish(key_of(2), image_of(2)));
+  const std::string own = folder / ("cache/v1/" + record_name(key_of(2)));
+  const std::string layers = folder / ("layer/v1/" + record_name(key_of(1)));
+  age(own, 7200);
+  age(layers, 7200);
+  const std::time_t before = std::time(nullptr);
+  CHECK(cache.load(key_of(2)));
+  CHECK(cache.load(key_of(2)));
+  CHECK(cache.load(key_of(1)));
+  CHECK(faults.count("futimens") == 1);
+  CHECK(mtime_of(own) >= before - 1);
+  CHECK(mtime_of(layers) < before - 7000);
+  age(own, 3000);
+  CHECK(cache.load(key_of(2)));
+  CHECK(faults.count("futimens") == 1);
+}
+
+TEST_CASE("a loaded record with no touch allowed is a hit all the same") {
+  const TemporaryFolder folder;
+  Faults faults;
+  DiskCache cache(writing_to(folder / "cache"), Faults::file_system());
+  REQUIRE(cache.publish(key_of(1), image_of(1)));
+  age(folder / ("cache/v1/" + record_name(key_of(1))), 7200);
+  faults.on_call([](const std::string& call, std::size_t) { return call == "futimens" ? EROFS : 0; });
+  CHECK(cache.load(key_of(1)));
+}
+
+TEST_CASE("threads and caches that publish and load one key at once see whole records only") {
+  const TemporaryFolder folder;
+  const CapturedLog log;
+  DiskCache a(writing_to(folder / "cache")), b(writing_to(folder / "cache"));
+  std::atomic<int> odd{0};
+  std::vector<std::thread> threads;
+  for (DiskCache* cache : {&a, &b}) {
+    for (int number : {1, 2}) {
+      threads.emplace_back([&, cache, number] {
+        for (int i = 0; i < 40; ++i) {
+          if (!cache->publish(key_of(1), image_of(number, 20000))) ++odd;
+          const auto image = cache->load(key_of(1));
+          if (!image || (image->cubin != image_of(1, 20000).cubin && image->cubin != image_of(2, 20000).cubin)) ++odd;
+        }
+      });
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(odd == 0);
+  CHECK(log.messages.empty());
+  CHECK(temporaries_in(folder / "cache/v1") == 0);
+}
