@@ -145,7 +145,10 @@ def synchronize(device):
 
 
 def execute(service, case, data, device, layout, shift, workspace_byte, misses):
-    """Forward and backward in one layout. Returns the dense outputs by name; untouched memory is checked here."""
+    """Forward and backward in one layout. Returns the dense outputs by name; untouched memory is checked here.
+
+    workspace_byte fills the workspace before the call; None leaves it uninitialised, for a memory checker.
+    """
     spec, pack = case.spec, case.pack
     dtypes = [TORCH_DTYPES[spec.kv], TORCH_DTYPES[spec.score]]
     gap = case.row_gap if layout == "strided" else 0
@@ -170,7 +173,10 @@ def execute(service, case, data, device, layout, shift, workspace_byte, misses):
                 grad_ape.copy_(data.ape_before)
     workspace = None
     workspace_bytes = service.workspace_size(spec, pack.num_rows) if grad_ape is not None else 0
-    if workspace_bytes:
+    if workspace_bytes and workspace_byte is None:
+        workspace_slab = None
+        workspace = torch.empty(workspace_bytes, dtype=torch.uint8, device=device)
+    elif workspace_bytes:
         # As a slab of its own, so that writes past its end are seen.
         workspace_slab = Slab(workspace_bytes + 4096, torch.uint8, device)
         workspace = workspace_slab.view((workspace_bytes,), (1,), 0)
@@ -194,7 +200,7 @@ def execute(service, case, data, device, layout, shift, workspace_byte, misses):
     for slab in slabs:
         if not slab.gaps_untouched():
             misses.append(f"{layout}: memory beside an output was written ({slab.flat.dtype})")
-    if workspace is not None and not bool((workspace_slab.flat[workspace_bytes:] == 0xFF).all()):
+    if workspace is not None and workspace_slab and not bool((workspace_slab.flat[workspace_bytes:] == 0xFF).all()):
         misses.append(f"{layout}: memory after the workspace was written")
     for name, view in (("grad_kv", grad_kv), ("grad_score", grad_score)):
         if not wanted[name] and not bool((contract.bits(view) == -1).all()):
