@@ -2,13 +2,10 @@
 // exact conversion to and from fp32 (round to nearest even, denormals kept).
 #pragma once
 
+#include "common/dtype.h"
 #include "common/intrinsics.cuh"
 
 namespace csajit {
-
-enum class DType : int { bf16 = 1, fp16 = 2, fp32 = 3 };
-
-__host__ __device__ constexpr int size_of(DType type) { return type == DType::fp32 ? 4 : 2; }
 
 template <int BYTES>
 struct RawOf;

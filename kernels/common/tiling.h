@@ -2,11 +2,7 @@
 // depend on those marked "order"; they are functions of the spec alone.
 #pragma once
 
-#ifdef __CUDACC__
-#define CSAJIT_HOST_DEVICE __host__ __device__
-#else
-#define CSAJIT_HOST_DEVICE
-#endif
+#include "common/host_device.h"
 
 namespace csajit {
 

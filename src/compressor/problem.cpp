@@ -175,9 +175,9 @@ Result<LaunchPlan> plan_forward(const Spec& spec, const csajit_forward_args& arg
   const auto layout = check_layout(spec, args, {{"kv", &args.kv}, {"score", &args.score}});
   if (!layout) return layout.error();
 
-  const auto kv_bytes = static_cast<std::int64_t>(size_of(spec.kv));
-  const auto score_bytes = static_cast<std::int64_t>(size_of(spec.score));
-  const auto out_bytes = static_cast<std::int64_t>(size_of(spec.out));
+  const std::int64_t kv_bytes = size_of(spec.kv);
+  const std::int64_t score_bytes = size_of(spec.score);
+  const std::int64_t out_bytes = size_of(spec.out);
   const auto kv = check_tensor(args.kv, {"kv", layout->segments, layout->rows, spec.columns(), kv_bytes, false});
   if (!kv) return kv.error();
   const auto score =
@@ -235,9 +235,9 @@ Result<LaunchPlan> plan_backward(const Spec& spec, const csajit_backward_args& a
       {{"kv", &args.kv}, {"score", &args.score}, {"grad_kv", &grad_kv_tensor}, {"grad_score", &grad_score_tensor}});
   if (!layout) return layout.error();
 
-  const auto kv_bytes = static_cast<std::int64_t>(size_of(spec.kv));
-  const auto score_bytes = static_cast<std::int64_t>(size_of(spec.score));
-  const auto out_bytes = static_cast<std::int64_t>(size_of(spec.out));
+  const std::int64_t kv_bytes = size_of(spec.kv);
+  const std::int64_t score_bytes = size_of(spec.score);
+  const std::int64_t out_bytes = size_of(spec.out);
   const TensorShape tokens{"", layout->segments, layout->rows, spec.columns(), 0, false};
   const auto check_tokens = [&](const csajit_tensor& tensor, const char* name, std::int64_t element_bytes,
                                 bool is_output, bool is_wanted) {

@@ -4,7 +4,8 @@
 
 namespace csajit {
 
-std::size_t size_of(DType type) { return type == DType::fp32 ? 4 : 2; }
+static_assert(static_cast<int>(DType::bf16) == CSAJIT_DTYPE_BF16 &&
+              static_cast<int>(DType::fp16) == CSAJIT_DTYPE_FP16 && static_cast<int>(DType::fp32) == CSAJIT_DTYPE_FP32);
 
 const char* name_of(DType type) {
   switch (type) {

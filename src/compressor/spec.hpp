@@ -8,11 +8,10 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "common/dtype.h"
 
 namespace csajit {
 
-enum class DType : std::uint8_t { bf16 = CSAJIT_DTYPE_BF16, fp16 = CSAJIT_DTYPE_FP16, fp32 = CSAJIT_DTYPE_FP32 };
-std::size_t size_of(DType type);
 const char* name_of(DType type);  // "bf16"
 
 inline constexpr std::uint32_t max_ratio = 256;

@@ -1,0 +1,158 @@
+#include "emulator/grid.hpp"
+
+#include <ucontext.h>
+
+#include <array>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+namespace csajit::emulator {
+
+namespace {
+
+constexpr unsigned int warp_threads = 32;
+constexpr std::size_t stack_bytes = 256 << 10;
+
+// All living members arrive, then all go on.
+struct Barrier {
+  unsigned int members = 0;
+  unsigned int arrived = 0;
+  std::uint64_t generation = 0;
+};
+
+struct Warp {
+  Barrier barrier;
+  std::array<std::uint64_t, warp_threads> slots{};
+  const char* operation = nullptr;  // what its lanes are meeting in
+};
+
+struct Fiber {
+  ucontext_t context;
+  std::unique_ptr<std::byte[]> stack;
+  bool done = false;
+};
+
+struct State {
+  std::vector<Fiber> fibers;
+  std::vector<Warp> warps;
+  Barrier block;
+  ucontext_t scheduler;
+  unsigned int thread = 0;
+  unsigned int cta = 0;
+  unsigned int ctas = 0;
+  bool progress = false;
+  const std::function<void()>* body = nullptr;
+};
+State state;
+
+void yield() { swapcontext(&state.fibers[state.thread].context, &state.scheduler); }
+
+void release(Barrier& barrier) {
+  barrier.arrived = 0;
+  ++barrier.generation;
+  state.progress = true;
+}
+
+void wait(Barrier& barrier) {
+  const std::uint64_t generation = barrier.generation;
+  if (++barrier.arrived == barrier.members) {
+    release(barrier);
+  } else {
+    while (barrier.generation == generation) yield();
+  }
+}
+
+void leave(Barrier& barrier) {
+  --barrier.members;
+  if (barrier.members > 0 && barrier.arrived == barrier.members) release(barrier);
+}
+
+Warp& own_warp() { return state.warps[state.thread / warp_threads]; }
+
+// Every lane brings a value and sees all of them; the second meeting keeps the slots until all have read.
+template <class Read>
+auto meet(const char* operation, std::uint64_t value, Read read) {
+  Warp& warp = own_warp();
+  if (warp.barrier.arrived == 0) {
+    warp.operation = operation;
+  } else if (warp.operation != operation) {
+    throw std::logic_error("lanes of a warp meet in different operations");
+  }
+  warp.slots[state.thread % warp_threads] = value;
+  wait(warp.barrier);
+  auto result = read(warp.slots);
+  warp.operation = operation;
+  wait(warp.barrier);
+  return result;
+}
+
+void fiber_main() {
+  (*state.body)();
+  state.fibers[state.thread].done = true;
+  state.progress = true;
+  leave(own_warp().barrier);
+  leave(state.block);
+  for (;;) yield();
+}
+
+void run_cta(unsigned int threads) {
+  state.warps.assign((threads + warp_threads - 1) / warp_threads, Warp{});
+  state.block = Barrier{threads, 0, 0};
+  for (unsigned int t = 0; t < threads; ++t) {
+    Fiber& fiber = state.fibers[t];
+    fiber.done = false;
+    if (!fiber.stack) fiber.stack = std::make_unique<std::byte[]>(stack_bytes);
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack.get();
+    fiber.context.uc_stack.ss_size = stack_bytes;
+    fiber.context.uc_link = nullptr;
+    makecontext(&fiber.context, fiber_main, 0);
+    ++state.warps[t / warp_threads].barrier.members;
+  }
+  for (unsigned int alive = threads; alive > 0;) {
+    state.progress = false;
+    alive = 0;
+    for (unsigned int t = 0; t < threads; ++t) {
+      if (state.fibers[t].done) continue;
+      state.thread = t;
+      swapcontext(&state.scheduler, &state.fibers[t].context);
+      if (!state.fibers[t].done) ++alive;
+    }
+    if (alive > 0 && !state.progress) throw std::logic_error("the threads of a CTA wait for each other for ever");
+  }
+}
+
+}  // namespace
+
+void Grid::run(unsigned int ctas, unsigned int threads, const std::function<void()>& body) {
+  if (state.fibers.size() < threads) state.fibers.resize(threads);
+  state.body = &body;
+  state.ctas = ctas;
+  for (state.cta = 0; state.cta < ctas; ++state.cta) run_cta(threads);
+}
+
+Index Grid::thread_index() { return {state.thread}; }
+Index Grid::block_index() { return {state.cta}; }
+Index Grid::grid_size() { return {state.ctas}; }
+
+void Grid::sync_block() { wait(state.block); }
+
+void Grid::sync_warp() {
+  meet("sync", 0, [](const auto&) { return 0; });
+}
+
+unsigned int Grid::ballot(bool predicate) {
+  return meet("ballot", predicate ? 1 : 0, [](const auto& slots) {
+    unsigned int votes = 0;
+    for (unsigned int lane = 0; lane < warp_threads; ++lane) votes |= static_cast<unsigned int>(slots[lane]) << lane;
+    return votes;
+  });
+}
+
+std::uint64_t Grid::shuffle_bits(std::uint64_t bits, int lane) {
+  return meet("shuffle", bits,
+              [lane](const auto& slots) { return slots[static_cast<std::size_t>(lane) % warp_threads]; });
+}
+
+}  // namespace csajit::emulator
