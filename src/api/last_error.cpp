@@ -27,7 +27,9 @@ csajit_status set_last_error(csajit_status status, const char* message) noexcept
   return status;
 }
 
-csajit_status set_last_error(const Error& error) noexcept { return set_last_error(error.status, error.message.c_str()); }
+csajit_status set_last_error(const Error& error) noexcept {
+  return set_last_error(error.status, error.message.c_str());
+}
 
 std::size_t copy_last_error(char* buffer, std::size_t buffer_bytes) noexcept {
   const LastError* last = ThreadSlot<LastError>::get();

@@ -62,8 +62,8 @@ inline Result<void> check_struct_size(const void* given, std::uint32_t bytes, st
   for (std::size_t i = known; i < bytes; ++i) {
     if (raw[i] != 0) {
       return Error{CSAJIT_E_STRUCT_SIZE,
-                   fmt::format("{}: byte {} of {} is not zero, but this csajit knows only {} bytes of the struct", name, i,
-                               bytes, known)};
+                   fmt::format("{}: byte {} of {} is not zero, but this csajit knows only {} bytes of the struct", name,
+                               i, bytes, known)};
     }
   }
   return {};

@@ -9,7 +9,7 @@ namespace csajit {
 
 struct DeviceInfo {
   CUdevice device = 0;
-  int capability = 0;      // 90 for compute capability 9.0
+  int capability = 0;  // 90 for compute capability 9.0
   int num_sms = 0;
   int max_smem_bytes = 0;  // opt-in shared memory of one block
 };

@@ -78,9 +78,8 @@ LoadOutcome ready_function(const DriverApi& driver, const ContextRef& context, C
   LoadFailure storage;
   if (check_parameters(driver, kernel.function, storage) != nullptr) return storage;
   if (dynamic_smem_bytes > default_dynamic_smem_bytes) {
-    const CUresult code =
-        driver.cuFuncSetAttribute(kernel.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                  static_cast<int>(dynamic_smem_bytes));
+    const CUresult code = driver.cuFuncSetAttribute(kernel.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                                    static_cast<int>(dynamic_smem_bytes));
     if (code != CUDA_SUCCESS) return call_failure(driver, "cuFuncSetAttribute", code);
   }
   int local_bytes = 0;

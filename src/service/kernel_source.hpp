@@ -28,8 +28,8 @@ bool is_own_affair(csajit_status status);
 struct KernelRequest {
   const KernelRecipe* recipe = nullptr;
   const Architecture* arch = nullptr;
-  std::string warmup_command;            // what would have filled the cache, for messages
-  std::optional<int> max_nvrtc_major;    // the driver's, where a driver is held
+  std::string warmup_command;          // what would have filled the cache, for messages
+  std::optional<int> max_nvrtc_major;  // the driver's, where a driver is held
 };
 
 struct SourcedKernel {

@@ -158,8 +158,8 @@ Result<void> launch_any(Service& service, const Spec& spec, const Args& args, CU
   if (forked_since_driver_init()) {
     return Error{CSAJIT_E_FORKED, "the CUDA driver was in use before fork(); csajit cannot launch in the child"};
   }
-  SnapshotList* list = service.settings().fast_launch && !service.settings().validate ? SnapshotList::of_this_thread()
-                                                                                       : nullptr;
+  SnapshotList* list =
+      service.settings().fast_launch && !service.settings().validate ? SnapshotList::of_this_thread() : nullptr;
   Snapshot* snapshot = list != nullptr ? list->find(service.id(), spec) : nullptr;
   if (snapshot == nullptr || is_dropped(*snapshot)) return launch_without_snapshot(service, spec, args, stream);
 

@@ -49,11 +49,12 @@ Error final_failure(const DriverApi& driver, const KernelRequest& request, const
     return Error{failure.error.status, fmt::format("{} for {}, just built: {}", request.recipe->name,
                                                    request.arch->name, failure.error.message)};
   }
-  return Error{CSAJIT_E_DRIVER_TOO_OLD,
-               fmt::format("the driver (CUDA {}.{}) refuses {} for {}, just built by NVRTC {}: {}; update the driver or "
-                           "use an NVRTC of its CUDA version",
-                           driver.version / 1000, driver.version % 1000 / 10, request.recipe->name, request.arch->name,
-                           image.nvrtc_version, failure.error.message)};
+  return Error{
+      CSAJIT_E_DRIVER_TOO_OLD,
+      fmt::format("the driver (CUDA {}.{}) refuses {} for {}, just built by NVRTC {}: {}; update the driver or "
+                  "use an NVRTC of its CUDA version",
+                  driver.version / 1000, driver.version % 1000 / 10, request.recipe->name, request.arch->name,
+                  image.nvrtc_version, failure.error.message)};
 }
 
 // A bad image is a miss once: forgotten, built again, and kept only if the driver takes that one.
@@ -73,8 +74,8 @@ Made rebuild(Service& service, const DriverApi& driver, const ContextRef& contex
   return std::make_shared<const LoadedKernel>(std::get<LoadedKernel>(outcome));
 }
 
-Made source_and_load(Service& service, const DriverApi& driver, const ContextRef& context,
-                     const KernelRequest& request, const Key& key) {
+Made source_and_load(Service& service, const DriverApi& driver, const ContextRef& context, const KernelRequest& request,
+                     const Key& key) {
   auto sourced = service.source().get(request, key);
   if (!sourced) return std::move(sourced).error();
   LoadOutcome outcome = timed_load(service, driver, context, *sourced->image, request.recipe->dynamic_smem_bytes);

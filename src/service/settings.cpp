@@ -10,8 +10,8 @@ namespace csajit {
 namespace {
 
 constexpr std::uint32_t known_flags = CSAJIT_SERVICE_REQUIRE_PREPARED | CSAJIT_SERVICE_DISABLE_LOCK |
-                                      CSAJIT_SERVICE_NO_JIT | CSAJIT_SERVICE_NO_FAST_LAUNCH |
-                                      CSAJIT_SERVICE_VALIDATE | CSAJIT_SERVICE_MEMORY_ONLY;
+                                      CSAJIT_SERVICE_NO_JIT | CSAJIT_SERVICE_NO_FAST_LAUNCH | CSAJIT_SERVICE_VALIDATE |
+                                      CSAJIT_SERVICE_MEMORY_ONLY;
 
 Error invalid(std::string message) { return Error{CSAJIT_E_INVALID_ARGUMENT, std::move(message)}; }
 
