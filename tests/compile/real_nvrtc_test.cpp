@@ -35,6 +35,7 @@ CompileRequest request(const char* text, const Architecture* arch = find_archite
 constexpr const char* scale = R"(
 #include "common/outer.cuh"
 #include "common/inner.cuh"
+static_assert(1.5f * 2 == 3.0f, "read with a decimal comma it would be 1");
 namespace csajit {
 template <int N>
 __global__ void scale(float* values, int n) {
@@ -48,19 +49,32 @@ __global__ void scale(float* values, int n) {
 
 bool tripped() { return getenv("CSAJIT_TRIPWIRE_TRIPPED") != nullptr; }
 
-// A locale with a decimal comma, made on the spot where the system can, else any that is not "C".
-std::string other_locale() {
-  const auto folder = std::filesystem::temp_directory_path() / ("csajit-locale-" + std::to_string(getpid()));
-  std::filesystem::create_directory(folder);
-  const std::string make = "localedef -i de_DE -f UTF-8 '" + (folder / "de_DE.UTF-8").string() + "' >/dev/null 2>&1";
-  const int made = std::system(make.c_str());
-  setenv("LOCPATH", folder.c_str(), 1);
-  const bool comma = made == 0 && std::setlocale(LC_ALL, "de_DE.UTF-8") != nullptr;
-  unsetenv("LOCPATH");
-  if (!comma) REQUIRE(std::setlocale(LC_ALL, "C.UTF-8") != nullptr);
-  std::filesystem::remove_all(folder);  // it is in memory by now
-  return std::setlocale(LC_ALL, nullptr);
-}
+// The process in a locale with a decimal comma, made on the spot where the system can, else in any that is not "C".
+class OtherLocale {
+ public:
+  OtherLocale() : folder_(std::filesystem::temp_directory_path() / ("csajit-locale-" + std::to_string(getpid()))) {
+    std::filesystem::create_directory(folder_);
+    const std::string make = "localedef -i de_DE -f UTF-8 '" + (folder_ / "de_DE.UTF-8").string() + "' >/dev/null 2>&1";
+    const int made = std::system(make.c_str());
+    setenv("LOCPATH", folder_.c_str(), 1);
+    const bool comma = made == 0 && std::setlocale(LC_ALL, "de_DE.UTF-8") != nullptr;
+    if (!comma) REQUIRE(std::setlocale(LC_ALL, "C.UTF-8") != nullptr);
+    name_ = std::setlocale(LC_ALL, nullptr);
+  }
+  ~OtherLocale() {
+    std::setlocale(LC_ALL, "C");
+    unsetenv("LOCPATH");
+    std::filesystem::remove_all(folder_);
+  }
+  OtherLocale(const OtherLocale&) = delete;
+  OtherLocale& operator=(const OtherLocale&) = delete;
+
+  const std::string& name() const { return name_; }
+
+ private:
+  std::filesystem::path folder_;
+  std::string name_;
+};
 
 }  // namespace
 
@@ -142,17 +156,16 @@ __global__ void scale(float* values, int n) {
 }
 
 TEST_CASE("code does not depend on the process's locale, and the locale stays as it was") {
-  std::setlocale(LC_ALL, "C");
   const auto expected = compile(*nvrtc, request(scale));
-  const std::string name = other_locale();
-  CAPTURE(name);
-  const auto image = compile(*nvrtc, request(scale));
-  CHECK(std::setlocale(LC_ALL, nullptr) == name);
-  CHECK(uselocale(nullptr) == LC_GLOBAL_LOCALE);
-  std::setlocale(LC_ALL, "C");
   REQUIRE(expected.ok());
+  const OtherLocale locale;
+  CAPTURE(locale.name());
+  const auto image = compile(*nvrtc, request(scale));
   REQUIRE(image.ok());
-  CHECK(image->cubin == expected->cubin);
+  CHECK(std::setlocale(LC_ALL, nullptr) == locale.name());
+  CHECK(uselocale(nullptr) == LC_GLOBAL_LOCALE);
+  // Older ones put a number that changes into the names of symbols.
+  if (nvrtc->at_least(12, 3)) CHECK(image->cubin == expected->cubin);
 }
 
 int main(int argc, char** argv) {
