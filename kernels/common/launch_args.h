@@ -41,9 +41,16 @@ struct LaunchArgs {
   unsigned int accumulate_grad_ape;
 };
 
+// NVRTC knows neither offsetof nor __builtin_offsetof, only its front end's word for an address as a constant.
+#if defined(__CUDACC_RTC__)
+#define CSAJIT_OFFSET_OF(member) __INTADDR__(&((LaunchArgs*)0)->member)
+#else
+#define CSAJIT_OFFSET_OF(member) __builtin_offsetof(LaunchArgs, member)
+#endif
 static_assert(sizeof(LaunchArgs) == 30 * 8, "LaunchArgs is read by kernels that were compiled elsewhere");
-static_assert(__builtin_offsetof(LaunchArgs, kv_row_stride) == 11 * 8, "LaunchArgs layout");
-static_assert(__builtin_offsetof(LaunchArgs, num_tokens) == 23 * 8, "LaunchArgs layout");
-static_assert(__builtin_offsetof(LaunchArgs, rows_per_item) == 29 * 8, "LaunchArgs layout");
+static_assert(CSAJIT_OFFSET_OF(kv_row_stride) == 11 * 8, "LaunchArgs layout");
+static_assert(CSAJIT_OFFSET_OF(num_tokens) == 23 * 8, "LaunchArgs layout");
+static_assert(CSAJIT_OFFSET_OF(rows_per_item) == 29 * 8, "LaunchArgs layout");
+#undef CSAJIT_OFFSET_OF
 
 }  // namespace csajit
