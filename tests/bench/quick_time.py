@@ -108,36 +108,37 @@ class Timer:
 
     def microseconds(self, launches):
         """launches: one callable for each buffer set; each enqueues one launch on the current stream."""
-        stream = torch.cuda.current_stream()
         for launch in launches:
             launch()
         torch.cuda.synchronize()
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record(stream)
-        for launch in launches:
-            launch()
-        end.record(stream)
-        torch.cuda.synchronize()
-        guess_us = max(1.0, begin.elapsed_time(end) * 1e3 / len(launches))
+        rotations = math.ceil(20 / len(launches))
+        guess_us = self._replays(self._graph(launches, rotations), 3)[-1] / (rotations * len(launches))
         # A graph of about 1.5 ms, so that what surrounds it does not count; whole rotations only.
-        rotations = math.ceil(max(20.0, min(400.0, 1500.0 / guess_us)) / len(launches))
+        rotations = math.ceil(max(20.0, min(400.0, 1500.0 / max(guess_us, 1.0))) / len(launches))
+        count = rotations * len(launches)
+        graph = self._graph(launches, rotations)
+        repeats = int(max(9, min(200, self.seconds * 1e6 / (guess_us * count))))
+        return statistics.median(self._replays(graph, repeats + 1)[1:]) / count
+
+    @staticmethod
+    def _graph(launches, rotations):
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             for _ in range(rotations):
                 for launch in launches:
                     launch()
-        count = rotations * len(launches)
-        graph.replay()
-        torch.cuda.synchronize()
-        repeats = int(max(9, min(200, self.seconds * 1e6 / (guess_us * count))))
+        return graph
+
+    @staticmethod
+    def _replays(graph, repeats):
+        """Microseconds of each of back-to-back replays."""
         marks = [torch.cuda.Event(enable_timing=True) for _ in range(repeats + 1)]
         marks[0].record()
         for mark in marks[1:]:
             graph.replay()
             mark.record()
         torch.cuda.synchronize()
-        times = [first.elapsed_time(second) * 1e3 / count for first, second in zip(marks, marks[1:])]
-        return statistics.median(times)
+        return [first.elapsed_time(second) * 1e3 for first, second in zip(marks, marks[1:])]
 
 
 class Streams:

@@ -14,6 +14,8 @@ from csajit_ctypes import Spec
 from reference import TORCH_DTYPES, Pack, consumed_slots, reference
 
 GUARD_ELEMENTS = 64
+# Upstream's own rounding noise in grad_ape grows with the square root of the rows and passes 0.1 above this.
+MAX_ROWS_FOR_UPSTREAM_APE = 8192
 GRADIENTS = ("grad_kv", "grad_score", "grad_ape")
 
 
@@ -270,11 +272,14 @@ def _judge_out(case, out, eager, oracle, verdict, element_bound):
 
 def _judge_upstream(case, data, outputs, verdict):
     """The looser reference: the region as frameworks run it, weights and products rounded to kv's type."""
-    upstream = reference("upstream", case.spec, case.pack, data.kv, data.score, data.ape, data.grad_out)
-    begin, end = case.pack.true_rows
+    pack = case.pack
+    upstream = reference("upstream", case.spec, pack, data.kv, data.score, data.ape, data.grad_out)
+    begin, end = pack.true_rows
     worst = contract.judge_upstream("out", outputs["out"][begin:end], upstream.out[begin:end], verdict.misses)
     for name in GRADIENTS:
-        if outputs[name] is not None and not (name == "grad_ape" and case.accumulate):
+        if name == "grad_ape" and (case.accumulate or pack.num_rows > MAX_ROWS_FOR_UPSTREAM_APE):
+            continue
+        if outputs[name] is not None:
             gap = contract.judge_upstream(name, outputs[name], getattr(upstream, name), verdict.misses)
             worst = max(worst, gap)
     verdict.figures.append(f"upstream max {worst:.2g}")
