@@ -9,7 +9,7 @@ import tempfile
 
 import torch
 
-import csajit_ctypes as abi
+import csajit_abi as abi
 from csajit_ctypes import CsajitError, Service, Spec
 from harness import Call, Tally, differing_bits, written
 

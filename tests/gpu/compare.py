@@ -134,7 +134,8 @@ def judge_rounded(name, ours, eager, oracle, terms, bit_equal, is_short, figures
         if over:
             misses.append(f"{name}: {over} elements past the per-element bound")
     ratio = ours_max / eager_max if eager_max else (1.0 if ours_max == 0.0 else math.inf)
-    figures.append(f"{name} diff {difference.differing}/{difference.count} max {difference.max_abs:.2g} err x{ratio:.3f}")
+    counts = f"{difference.differing}/{difference.count}"
+    figures.append(f"{name} diff {counts} max {difference.max_abs:.2g} err x{ratio:.3f}")
 
 
 def judge_grad_ape(ours, eager, oracle, terms, is_short, figures, misses, element_bound=True):

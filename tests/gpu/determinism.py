@@ -97,7 +97,8 @@ def check_new_contents(service, spec, lens, smaller, tally):
     tally.check(not differing_bits(call.replay(graph), before), f"{spec} {lens}: replay equals a direct call")
     call.set_data(2)
     replayed = call.replay(graph)
-    tally.check(not differing_bits(replayed, call.direct()), f"{spec} {lens}: replay with new data equals a direct call")
+    text = f"{spec} {lens}: replay with new data equals a direct call"
+    tally.check(not differing_bits(replayed, call.direct()), text)
     tally.check(bool(differing_bits(replayed, before)), f"{spec} {lens}: new data gives new results")
     call.set_lens(smaller)
     replayed = call.replay(graph)

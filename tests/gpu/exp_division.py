@@ -126,7 +126,8 @@ def check_division(module, pairs):
             print(f"  exponent 2^{exponent - 127}: {bad} of {pairs}")
     # Where the correction alone begins to fail shows how much room the limit leaves.
     failing = [exponent - 127 for exponent, row in enumerate(table) if row[1]]
-    print(f"  without the way out the largest failing exponent of e is {'none' if not failing else f'2^{max(failing)}'}")
+    largest = f"2^{max(failing)}" if failing else "none"
+    print(f"  without the way out the largest failing exponent of e is {largest}")
     above = sum(row[1] for exponent, row in enumerate(table) if exponent - 127 >= -76)
     if above:
         print(f"  divide_normal differs {above} times at e >= 2^-76, where it is used alone")

@@ -13,9 +13,9 @@ import time
 
 import torch
 
-import csajit_ctypes as abi
+import csajit_abi as abi
 from case import Case, run_case
-from csajit_ctypes import CsajitError, Spec
+from csajit_ctypes import CsajitError, Service, Spec
 from reference import Pack
 
 SHORT_PACKS = ([2048], [1023, 2048, 509], [3, 515, 1024, 129], [64, 0, 253, 3])
@@ -85,7 +85,8 @@ def named_cases(dtypes):
     yield make(4, 128, 2, [1 + (7 * i) % 40 for i in range(20000)])
 
     # The corners of the spec.
-    for ratio, head_dim, coff in ((4, 1, 2), (4, 65, 2), (8, 96, 2), (3, 192, 1), (17, 65, 2), (127, 65, 1), (256, 96, 2)):
+    corners = ((4, 1, 2), (4, 65, 2), (8, 96, 2), (3, 192, 1), (17, 65, 2), (127, 65, 1), (256, 96, 2))
+    for ratio, head_dim, coff in corners:
         yield make(ratio, head_dim, coff, [3, 515, 1024, 129])
     yield make(1, 128, 1, [64, 0, 253, 3], ape=False)
     yield make(4, 128, 2, [1023, 2048, 509], ape=False)
@@ -215,7 +216,7 @@ def main():
         cases = (case for name in dtype_names for types in DTYPE_SETS[name] for case in named_cases(types))
     cases = [case for case in cases if options.filter in case.name]
     start, tally, built = time.monotonic(), Tally(), set()
-    with abi.Service() as service:
+    with Service() as service:
         for index, case in enumerate(cases):
             if time.monotonic() - start > options.seconds:
                 print(f"time is up: {len(cases) - index} of {len(cases)} cases were not run")

@@ -55,9 +55,8 @@ def run_garbage(service, spec, rng):
     size = service.workspace_size(spec, rows)
     workspace = torch.empty(size, dtype=torch.uint8, device="cuda") if size else None
     pool = (0, -1, 1, tokens, tokens + 1, -tokens, GARBAGE, -GARBAGE - 1, 2**30, 64, 300)
-    tables = [
-        torch.tensor([rng.choice(pool) for _ in range(segments + 1)], dtype=torch.int32, device="cuda") for _ in range(2)
-    ]
+    draws = [[rng.choice(pool) for _ in range(segments + 1)] for _ in range(2)]
+    tables = [torch.tensor(draw, dtype=torch.int32, device="cuda") for draw in draws]
     service.forward(spec, kv, score, ape, *tables, out)
     service.backward(spec, kv, score, ape, *tables, out, grad_kv, grad_score, grad_ape, workspace)
     torch.cuda.synchronize()

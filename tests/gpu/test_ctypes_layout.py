@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-import csajit_ctypes as abi
+import csajit_abi as abi
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HEADER = os.path.join(ROOT, "include", "csajit", "csajit.h")
