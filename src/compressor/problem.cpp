@@ -1,3 +1,4 @@
+// From the arguments of one call to its launches; refuses what the kernels could not bear, by argument name.
 #include "compressor/problem.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// The table of compiled variants and the choice of launch shape; refuses nothing.
 #include "compressor/schedule.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Bounds and names of a spec; what it refuses names the field.
 #include "compressor/spec.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Strides into addresses: the check of one tensor, and whether two of them share an element.
 #include "compressor/tensor.hpp"
 
 #include <fmt/format.h>
