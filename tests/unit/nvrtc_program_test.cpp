@@ -115,13 +115,13 @@ TEST_CASE_FIXTURE(FakeNvrtc, "a failure of any NVRTC call is an error that names
                                                        {"compile", "nvrtcCompileProgram"},
                                                        {"lowered", "nvrtcGetLoweredName"},
                                                        {"cubin", "nvrtcGetCUBINSize"}};
-  for (const auto& [call, name] : calls) {
-    CAPTURE(call);
-    set("FAIL", call);
+  for (const auto& call : calls) {
+    CAPTURE(call.second);
+    set("FAIL", call.first);
     const auto image = compile(**nvrtc, request());
     REQUIRE(!image.ok());
     CHECK(image.error().status == CSAJIT_E_COMPILE);
-    CHECK(contains(image.error(), name));
+    CHECK(contains(image.error(), call.second));
   }
   CHECK(count("destroy") == 4);  // all but the one that was never created
 }
