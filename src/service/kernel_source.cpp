@@ -129,7 +129,7 @@ Result<std::shared_ptr<const KernelImage>> KernelSource::make(const KernelReques
   }
   if (settings_.no_jit) {
     return Error{CSAJIT_E_JIT_DISABLED,
-                 fmt::format("CSAJIT_NO_JIT is in force and no cache folder holds {} for {}; fill it by: {}",
+                 fmt::format("compiling is off (CSAJIT_NO_JIT) and no cache folder holds {} for {}; fill it by: {}",
                              request.recipe->name, request.arch->name, request.warmup_command)};
   }
   // Another process may be compiling the same kernel: wait for it, then look again.
@@ -196,10 +196,11 @@ void KernelSource::reject(const Key& key, const std::string& reason) {
 
 Result<std::shared_ptr<const KernelImage>> KernelSource::recompile(const KernelRequest& request) {
   if (settings_.no_jit) {
-    return Error{CSAJIT_E_JIT_DISABLED,
-                 fmt::format("CSAJIT_NO_JIT is in force and the driver refused the cached {} for {}; replace it by: "
-                             "{} --rebuild",
-                             request.recipe->name, request.arch->name, request.warmup_command)};
+    return Error{
+        CSAJIT_E_JIT_DISABLED,
+        fmt::format("compiling is off (CSAJIT_NO_JIT) and the driver refused the cached {} for {}; replace it by: "
+                    "{} --rebuild",
+                    request.recipe->name, request.arch->name, request.warmup_command)};
   }
   return compile_now(request);
 }

@@ -15,6 +15,7 @@
 #include "service/prepare.hpp"
 #include "service/prepared_table.hpp"
 #include "service/snapshot.hpp"
+#include "service/spec_journal.hpp"
 #include "service/target.hpp"
 
 namespace csajit {
@@ -110,7 +111,9 @@ Result<PreparedPtr> prepare_or_refuse(Service& service, const Spec& spec, const 
   if (!capturing) return std::move(capturing).error();
   const bool refuse = *capturing || service.settings().require_prepared;
   if (!refuse) return prepare_in_context(service, spec, driver, context);
-  return Error{*capturing ? CSAJIT_E_NOT_PREPARED_IN_CAPTURE : CSAJIT_E_NOT_PREPARED,
+  const csajit_status status = *capturing ? CSAJIT_E_NOT_PREPARED_IN_CAPTURE : CSAJIT_E_NOT_PREPARED;
+  note_spec(service.settings().journal, spec, arch, status);
+  return Error{status,
                fmt::format("{} for {} is not prepared in this context{}; call csajit_prepare before, and fill the "
                            "cache by: {}",
                            describe(spec), arch.name,

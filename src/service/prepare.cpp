@@ -8,6 +8,7 @@
 #include "base/log.hpp"
 #include "device/device_info.hpp"
 #include "service/module_table.hpp"
+#include "service/spec_journal.hpp"
 #include "service/target.hpp"
 
 namespace csajit {
@@ -18,6 +19,33 @@ Result<const Architecture*> target_in_context(const Service& service, const Driv
   if (!device) return std::move(device).error();
   return target_of(device->capability, service.settings().forced_arch);
 }
+
+namespace {
+
+Result<PreparedPtr> load_all(Service& service, const Spec& spec, const DriverApi& driver, const ContextRef& context,
+                             const Architecture& arch) {
+  auto recipes = recipes_of(spec, arch);
+  if (!recipes) return std::move(recipes).error();
+  auto prepared = std::make_shared<PreparedSpec>();
+  prepared->driver = &driver;
+  prepared->context = context;
+  prepared->spec = spec;
+  prepared->arch = &arch;
+  for (const KernelRecipe& recipe : *recipes) {
+    KernelRequest request;
+    request.recipe = &recipe;
+    request.arch = &arch;
+    request.warmup_command = warmup_command(spec, arch);
+    request.max_nvrtc_major = driver.version / 1000;
+    auto kernel = kernel_in_context(service, driver, context, request);
+    if (!kernel) return std::move(kernel).error();
+    prepared->shapes.push_back(shape_of(recipe));
+    prepared->targets.push_back({kernel->function, recipe.block_threads, recipe.dynamic_smem_bytes});
+  }
+  return keep_prepared(std::move(prepared));
+}
+
+}  // namespace
 
 Result<PreparedPtr> prepare_in_context(Service& service, const Spec& spec, const DriverApi& driver,
                                        const ContextRef& context) {
@@ -30,26 +58,9 @@ Result<PreparedPtr> prepare_in_context(Service& service, const Spec& spec, const
   if (service.settings().forced_arch != nullptr) {
     log::info("{}: compiling for {} because it is forced", describe(spec), (*arch)->name);
   }
-  auto recipes = recipes_of(spec, **arch);
-  if (!recipes) return std::move(recipes).error();
-
-  auto prepared = std::make_shared<PreparedSpec>();
-  prepared->driver = &driver;
-  prepared->context = context;
-  prepared->spec = spec;
-  prepared->arch = *arch;
-  for (const KernelRecipe& recipe : *recipes) {
-    KernelRequest request;
-    request.recipe = &recipe;
-    request.arch = *arch;
-    request.warmup_command = warmup_command(spec, **arch);
-    request.max_nvrtc_major = driver.version / 1000;
-    auto kernel = kernel_in_context(service, driver, context, request);
-    if (!kernel) return std::move(kernel).error();
-    prepared->shapes.push_back(shape_of(recipe));
-    prepared->targets.push_back({kernel->function, recipe.block_threads, recipe.dynamic_smem_bytes});
-  }
-  return keep_prepared(std::move(prepared));
+  auto prepared = load_all(service, spec, driver, context, **arch);
+  note_spec(service.settings().journal, spec, **arch, prepared ? CSAJIT_OK : prepared.error().status);
+  return prepared;
 }
 
 Result<void> prepare(Service& service, const Spec& spec, CUstream stream) {

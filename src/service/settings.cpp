@@ -77,6 +77,7 @@ Result<Settings> merge_settings(const csajit_service_options& options, const Con
     if (!arch) return invalid(fmt::format("{}: {}", arch_option ? "arch" : "CSAJIT_ARCH", arch.error().message));
     settings.forced_arch = *arch;
   }
+  settings.journal = config.record;
   settings.nvrtc.path = given(options.nvrtc_path) ? std::optional<std::string>(options.nvrtc_path) : config.nvrtc_path;
   settings.nvrtc.cuda_home = config.cuda_home;
   settings.nvrtc.cuda_path = config.cuda_path;

@@ -21,7 +21,8 @@ struct Settings {
   bool validate = false;
   bool require_prepared = false;
   const Architecture* forced_arch = nullptr;
-  NvrtcSearch nvrtc;  // max_major is left open: whoever holds the driver sets it
+  std::optional<std::string> journal;  // CSAJIT_RECORD
+  NvrtcSearch nvrtc;                   // max_major is left open: whoever holds the driver sets it
   DiskCacheOptions disk;
 };
 

@@ -2,9 +2,12 @@
 #include <doctest/doctest.h>
 #include <spawn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -324,6 +327,42 @@ TEST_CASE("a failing build tries every kernel and returns the first error") {
   nvrtc.fail("compile");
   CHECK(csajit_build(service.handle, &spec, &options) == CSAJIT_E_COMPILE);
   CHECK(reported.failed == kernels_of_fresh_spec);
+}
+
+TEST_CASE("each spec that is prepared or refused is noted once, as one line of JSON") {
+  Device device;
+  TemporaryFolder folder;
+  const ScopedVariable variable("CSAJIT_RECORD", (folder.path + "/specs.%p").c_str());
+  Service service;
+  const csajit_spec spec = fresh_spec();
+  const csajit_forward_args args = forward_args();
+  device.cuda.begin_capture(device.stream);
+  for (int i = 0; i < 2; ++i) {
+    CHECK(csajit_forward(service.handle, &spec, &args, device.stream) == CSAJIT_E_NOT_PREPARED_IN_CAPTURE);
+  }
+  CHECK(device.cuda.end_capture(device.stream));
+  for (int i = 0; i < 2; ++i) CHECK(csajit_prepare(service.handle, &spec, device.stream) == CSAJIT_OK);
+  std::ifstream file(folder.path + "/specs." + std::to_string(getpid()));
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const auto line = [&](const char* outcome) {
+    return "{\"ratio\":4,\"head_dim\":" + std::to_string(spec.head_dim) +
+           ",\"coff\":2,\"kv\":\"bf16\",\"score\":\"bf16\",\"out\":\"bf16\",\"ape\":true,\"arch\":\"sm_90\","
+           "\"outcome\":\"" +
+           outcome + "\"}\n";
+  };
+  CHECK(text == line("CSAJIT_E_NOT_PREPARED_IN_CAPTURE") + line("CSAJIT_OK"));
+}
+
+TEST_CASE("a journal that cannot be written is warned of once and costs nothing else") {
+  Device device;
+  TemporaryFolder folder;
+  const ScopedVariable variable("CSAJIT_RECORD", (folder.path + "/no/such/folder").c_str());
+  Service service;
+  for (int i = 0; i < 2; ++i) {
+    const csajit_spec spec = fresh_spec();
+    CHECK(csajit_prepare(service.handle, &spec, device.stream) == CSAJIT_OK);
+  }
+  CHECK(device.log.count("CSAJIT_RECORD") == 1);
 }
 
 TEST_CASE("a forced architecture of the same major is used, another is refused") {
