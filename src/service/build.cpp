@@ -8,7 +8,6 @@
 #include <new>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -105,7 +104,7 @@ Result<void> build(Service& service, const Spec& spec, const BuildOrder& order) 
   for (std::size_t i = 1; i < jobs; ++i) {
     try {
       workers.emplace_back([&build] { work(build); });
-    } catch (const std::system_error& failure) {
+    } catch (const std::exception& failure) {  // no thread or no memory for one: the others are joined below
       log::warn("building with {} threads instead of {}: {}", i, jobs, failure.what());
       break;
     }

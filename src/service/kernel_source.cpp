@@ -118,33 +118,44 @@ Result<SourcedKernel> KernelSource::build(const KernelRequest& request, const Ke
 
 Result<std::shared_ptr<const KernelImage>> KernelSource::make(const KernelRequest& request, const Key& key,
                                                               Flight& flight) {
-  const auto from_disk = [&](std::shared_ptr<const KernelImage> image) {
-    Statistics::add(statistics_.disk_hits);
-    flight.origin = CSAJIT_ORIGIN_DISK;
-    flight.published = true;
-    return image;
-  };
   if (!flight.rebuild) {
-    if (auto image = read_disk(key)) return from_disk(std::move(image));
+    if (auto image = take_from_disk(key, flight)) return image;
   }
   if (settings_.no_jit) {
     return Error{CSAJIT_E_JIT_DISABLED,
                  fmt::format("compiling is off (CSAJIT_NO_JIT) and no cache folder holds {} for {}; fill it by: {}",
                              request.recipe->name, request.arch->name, request.warmup_command)};
   }
+  auto image = compile_locked(request, key, flight);
+  if (!image || flight.origin != CSAJIT_ORIGIN_COMPILED) return image;
+  const KernelImage& made = **image;
+  log::info("compiled {} for {} by NVRTC {} in {:.0f} ms: {} bytes, {} registers, {}", request.recipe->name, made.arch,
+            made.nvrtc_version, made.compile_ms, made.cubin.size(), made.usage.registers,
+            flight.published ? fmt::format("kept in {}", *disk_.options().write_dir) : "not kept on disk");
+  return image;
+}
+
+// Apart from make(), so that nothing is said while other processes wait for the lock.
+Result<std::shared_ptr<const KernelImage>> KernelSource::compile_locked(const KernelRequest& request, const Key& key,
+                                                                        Flight& flight) {
   // Another process may be compiling the same kernel: wait for it, then look again.
   const DiskCache::Lock lock = disk_.lock(key);
   if (lock && !flight.rebuild) {
-    if (auto image = read_disk(key)) return from_disk(std::move(image));
+    if (auto image = take_from_disk(key, flight)) return image;
   }
   auto image = compile_now(request);
   if (!image) return image;
   flight.origin = CSAJIT_ORIGIN_COMPILED;
   flight.published = !is_refused(key) && publish(key, **image);
-  const KernelImage& made = **image;
-  log::info("compiled {} for {} by NVRTC {} in {:.0f} ms: {} bytes, {} registers, {}", request.recipe->name, made.arch,
-            made.nvrtc_version, made.compile_ms, made.cubin.size(), made.usage.registers,
-            flight.published ? fmt::format("kept in {}", *disk_.options().write_dir) : "not kept on disk");
+  return image;
+}
+
+std::shared_ptr<const KernelImage> KernelSource::take_from_disk(const Key& key, Flight& flight) {
+  auto image = read_disk(key);
+  if (image == nullptr) return nullptr;
+  Statistics::add(statistics_.disk_hits);
+  flight.origin = CSAJIT_ORIGIN_DISK;
+  flight.published = true;
   return image;
 }
 

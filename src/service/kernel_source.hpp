@@ -60,7 +60,10 @@ class KernelSource {
   struct Flight;
   Result<SourcedKernel> fly(const KernelRequest& request, const Key& key, bool rebuild);
   Result<std::shared_ptr<const KernelImage>> make(const KernelRequest& request, const Key& key, Flight& flight);
+  Result<std::shared_ptr<const KernelImage>> compile_locked(const KernelRequest& request, const Key& key,
+                                                            Flight& flight);
   Result<std::shared_ptr<const KernelImage>> compile_now(const KernelRequest& request);
+  std::shared_ptr<const KernelImage> take_from_disk(const Key& key, Flight& flight);
   std::shared_ptr<const KernelImage> read_disk(const Key& key);
   bool publish(const Key& key, const KernelImage& image);
 
