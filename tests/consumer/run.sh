@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # How hosts take csajit: each case builds a consumer outside this build tree's targets and runs it.
 #
-#   run.sh install|package|pkg-config|subdirectory|dlopen|header
+#   run.sh install|package|readme|pkg-config|subdirectory|dlopen|header
 # From the environment: CSAJIT_SOURCE, CSAJIT_BUILD, CSAJIT_CMAKE, CSAJIT_CC, CSAJIT_CXX, CSAJIT_LIBRARY,
 # CSAJIT_CUDA_INCLUDE, CSAJIT_GENERATOR.
 set -euo pipefail
@@ -38,6 +38,13 @@ case $1 in
       -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF
     "$CSAJIT_CMAKE" --build "$folder"
     "$folder/host" "$folder/cache"
+    ;;
+  readme)
+    folder=$(fresh readme)
+    "$CSAJIT_CMAKE" -G "$CSAJIT_GENERATOR" -S "$here/readme" -B "$folder" -DCMAKE_CXX_COMPILER="$CSAJIT_CXX" \
+      -DCMAKE_C_COMPILER="$CSAJIT_CC" -DCMAKE_PREFIX_PATH="$prefix" -DCSAJIT_CUDA_INCLUDE_DIR="$CSAJIT_CUDA_INCLUDE"
+    "$CSAJIT_CMAKE" --build "$folder"
+    CSAJIT_CACHE_DIR=$folder/cache "$(dirname -- "$CSAJIT_CMAKE")/ctest" --test-dir "$folder" --output-on-failure
     ;;
   pkg-config)
     folder=$(fresh pkg-config)
