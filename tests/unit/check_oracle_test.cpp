@@ -118,12 +118,12 @@ TEST_CASE("check oracle: two equal scores halve the values and their gradients")
   const double g = 4;
   WindowResult result;
   evaluate_window(2, 1, kv.data(), x.data(), &g, result);
-  CHECK(result.out[0] == 1.0);             // 3/2 - 1/2
-  CHECK(result.out_terms[0] == 2.0);       // 3/2 + 1/2
-  CHECK(result.grad_kv[0] == 2.0);         // 4 * 1/2
+  CHECK(result.out[0] == 1.0);        // 3/2 - 1/2
+  CHECK(result.out_terms[0] == 2.0);  // 3/2 + 1/2
+  CHECK(result.grad_kv[0] == 2.0);    // 4 * 1/2
   CHECK(result.grad_kv_terms[1] == 2.0);
-  CHECK(result.grad_score[0] == 4.0);      // 1/2 * (12 - (6 - 2))
-  CHECK(result.grad_score[1] == -4.0);     // 1/2 * (-4 - 4)
+  CHECK(result.grad_score[0] == 4.0);         // 1/2 * (12 - (6 - 2))
+  CHECK(result.grad_score[1] == -4.0);        // 1/2 * (-4 - 4)
   CHECK(result.grad_score_terms[0] == 10.0);  // 1/2 * (12 + (6 + 2))
   CHECK(result.grad_score_terms[1] == 6.0);   // 1/2 * (4 + 8)
 }

@@ -19,16 +19,16 @@ namespace {
 
 enum class Defect {
   none,
-  truncates,               // rounds towards zero
-  forgets_tail,            // does not write tail tokens
-  writes_minus_zero,       // -0 where nobody consumes
-  crosses_segments,        // a first block takes the tokens before its segment
-  adds_capacity_rows,      // capacity rows take part in the backward
-  writes_past_the_end,     // one element beyond out
-  writes_into_a_gap,       // between two rows of grad_kv
-  writes_an_input,         // kv
-  depends_on_leftovers,    // grad_ape starts from the workspace
-  forgets_a_row_of_ape,    // the last row does not reach grad_ape
+  truncates,             // rounds towards zero
+  forgets_tail,          // does not write tail tokens
+  writes_minus_zero,     // -0 where nobody consumes
+  crosses_segments,      // a first block takes the tokens before its segment
+  adds_capacity_rows,    // capacity rows take part in the backward
+  writes_past_the_end,   // one element beyond out
+  writes_into_a_gap,     // between two rows of grad_kv
+  writes_an_input,       // kv
+  depends_on_leftovers,  // grad_ape starts from the workspace
+  forgets_a_row_of_ape,  // the last row does not reach grad_ape
   ignores_accumulate,
   takes_kv_stride_for_score,
 };
@@ -94,7 +94,8 @@ class HostDevice final : public CheckDevice {
       for (std::int64_t c = 0; c < columns; ++c) {
         double sum = ape_sum[static_cast<std::size_t>(k * columns + c)];
         if (add) sum += get(CSAJIT_DTYPE_FP32, args.grad_ape, call, k, c, false);
-        if (defect_ == Defect::depends_on_leftovers) sum *= 1 + 1e-9 * static_cast<const std::uint8_t*>(args.workspace)[0];
+        if (defect_ == Defect::depends_on_leftovers)
+          sum *= 1 + 1e-9 * static_cast<const std::uint8_t*>(args.workspace)[0];
         put(CSAJIT_DTYPE_FP32, args.grad_ape, call, k, c, sum, false);
       }
     }
@@ -277,7 +278,9 @@ TEST_CASE("check passes an operator that follows the definition") {
 
 TEST_CASE("check finds a rounding that is not to nearest") { finds(Defect::truncates, small_case(), "misses"); }
 
-TEST_CASE("check finds elements that were not written") { finds(Defect::forgets_tail, small_case(), "belongs to no row"); }
+TEST_CASE("check finds elements that were not written") {
+  finds(Defect::forgets_tail, small_case(), "belongs to no row");
+}
 
 TEST_CASE("check finds a minus zero where nobody consumes") {
   finds(Defect::writes_minus_zero, small_case(), "not all +0");

@@ -23,9 +23,8 @@ class Pool {
   std::vector<BuiltKernel> run() {
     const unsigned outer = std::max(1U, std::min<unsigned>(options_.jobs, static_cast<unsigned>(jobs_.size())));
     inner_ = std::clamp(options_.jobs / outer, 1U, max_jobs_of_one_build);
-    parallel_for(static_cast<std::int64_t>(jobs_.size()), 1, outer, [&](unsigned, std::int64_t begin, std::int64_t) {
-      build(static_cast<std::size_t>(begin));
-    });
+    parallel_for(static_cast<std::int64_t>(jobs_.size()), 1, outer,
+                 [&](unsigned, std::int64_t begin, std::int64_t) { build(static_cast<std::size_t>(begin)); });
     std::vector<BuiltKernel> all;
     for (auto& kernels : kernels_) std::move(kernels.begin(), kernels.end(), std::back_inserter(all));
     return all;
@@ -124,10 +123,14 @@ std::string describe_job(const BuildJob& job) {
 
 const char* origin_name(csajit_kernel_origin origin) {
   switch (origin) {
-    case CSAJIT_ORIGIN_COMPILED: return "compiled";
-    case CSAJIT_ORIGIN_DISK: return "disk";
-    case CSAJIT_ORIGIN_MEMORY: return "memory";
-    default: return "FAILED";
+    case CSAJIT_ORIGIN_COMPILED:
+      return "compiled";
+    case CSAJIT_ORIGIN_DISK:
+      return "disk";
+    case CSAJIT_ORIGIN_MEMORY:
+      return "memory";
+    default:
+      return "FAILED";
   }
 }
 

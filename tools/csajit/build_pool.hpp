@@ -47,7 +47,7 @@ struct BuildPoolOptions {
 std::vector<BuiltKernel> build_all(csajit_service* service, const std::vector<BuildJob>& jobs,
                                    const BuildPoolOptions& options);
 
-std::string describe_job(const BuildJob& job);  // "ratio 4, head_dim 128, coff 2, bf16"
+std::string describe_job(const BuildJob& job);         // "ratio 4, head_dim 128, coff 2, bf16"
 const char* origin_name(csajit_kernel_origin origin);  // "compiled", "disk", "memory", "FAILED"
 
 }  // namespace csajit::tool

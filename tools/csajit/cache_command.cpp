@@ -3,6 +3,7 @@
 #include <csajit/csajit.h>
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <ctime>
 #include <memory>

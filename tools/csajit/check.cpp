@@ -2,6 +2,7 @@
 #include <csajit/csajit.h>
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -34,9 +35,12 @@ std::string full_name(const CheckCase& check) { return describe_spec(check) + ":
 
 const char* verdict_name(Verdict verdict) {
   switch (verdict) {
-    case Verdict::pass: return "PASS";
-    case Verdict::fail: return "FAIL";
-    default: return "SKIP";
+    case Verdict::pass:
+      return "PASS";
+    case Verdict::fail:
+      return "FAIL";
+    default:
+      return "SKIP";
   }
 }
 
@@ -48,7 +52,8 @@ class Check {
 
   int run() {
     for (CheckCase& check : check_cases()) {
-      const bool chosen = (!options_.quick || check.quick) && full_name(check).find(options_.filter) != std::string::npos;
+      const bool chosen =
+          (!options_.quick || check.quick) && full_name(check).find(options_.filter) != std::string::npos;
       if (chosen) cases_.push_back(std::move(check));
     }
     if (cases_.empty()) return report_usage(fmt::format("--filter: no case has \"{}\" in its name", options_.filter));
@@ -71,9 +76,8 @@ class Check {
     std::vector<BuildJob> jobs;
     for (const CheckCase& check : cases_) {
       const BuildJob job{spec_of(check), gpu.arch};
-      const bool known = std::any_of(jobs.begin(), jobs.end(), [&](const BuildJob& other) {
-        return describe_job(other) == describe_job(job);
-      });
+      const bool known = std::any_of(jobs.begin(), jobs.end(),
+                                     [&](const BuildJob& other) { return describe_job(other) == describe_job(job); });
       if (!known) jobs.push_back(job);
     }
     Progress progress(jobs.size(), "specs compiled or found", options_.json);
@@ -87,9 +91,14 @@ class Check {
     for (std::size_t i = 0; i < cases_.size(); ++i) {
       const CaseOutcome outcome = run_case(device, cases_[i], default_threads());
       switch (outcome.verdict) {
-        case Verdict::pass: ++passed_; break;
-        case Verdict::fail: ++failed_; break;
-        default: ++skipped_;
+        case Verdict::pass:
+          ++passed_;
+          break;
+        case Verdict::fail:
+          ++failed_;
+          break;
+        default:
+          ++skipped_;
       }
       print_case(cases_[i], outcome);
       if (outcome.verdict == Verdict::fail && !device.alive()) {
@@ -108,7 +117,9 @@ class Check {
 
   void print_case(const CheckCase& check, const CaseOutcome& outcome) {
     if (options_.json) {
-      nlohmann::json json{{"spec", describe_spec(check)}, {"case", check.name}, {"verdict", verdict_name(outcome.verdict)},
+      nlohmann::json json{{"spec", describe_spec(check)},
+                          {"case", check.name},
+                          {"verdict", verdict_name(outcome.verdict)},
                           {"seconds", outcome.seconds}};
       for (std::size_t o = 0; o < num_outputs; ++o) {
         nlohmann::json worst;
@@ -128,8 +139,9 @@ class Check {
 
   void print_end(const GpuDevice& gpu) const {
     if (options_.json) {
-      const nlohmann::json json{{"device", gpu.name}, {"arch", gpu.arch},       {"passed", passed_}, {"failed", failed_},
-                                {"skipped", skipped_}, {"not_run", lost_}, {"seconds", seconds_}, {"cases", json_cases_}};
+      const nlohmann::json json{{"device", gpu.name},  {"arch", gpu.arch},    {"passed", passed_},
+                                {"failed", failed_},   {"skipped", skipped_}, {"not_run", lost_},
+                                {"seconds", seconds_}, {"cases", json_cases_}};
       fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
       return;
     }

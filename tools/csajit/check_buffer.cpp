@@ -62,14 +62,16 @@ std::optional<std::string> GuardedBuffer::first_damage(const std::vector<std::by
   std::vector<std::pair<std::int64_t, std::int64_t>> allowed;
   if (skip_bytes > 0) allowed.emplace_back(skip_begin, skip_begin + skip_bytes);
   for (const Placement& at : written) {
-    for (std::int64_t row = 0; row < at.rows; ++row) allowed.emplace_back(at.byte_of(row), at.byte_of(row) + at.row_bytes());
+    for (std::int64_t row = 0; row < at.rows; ++row)
+      allowed.emplace_back(at.byte_of(row), at.byte_of(row) + at.row_bytes());
   }
   std::sort(allowed.begin(), allowed.end());
   const auto total = static_cast<std::int64_t>(image_.size());
   allowed.emplace_back(total, total);
   std::int64_t begin = 0;
   for (const auto& [stop, next] : allowed) {
-    if (stop > begin && std::memcmp(image_.data() + begin, after.data() + begin, static_cast<std::size_t>(stop - begin)) != 0) {
+    if (stop > begin &&
+        std::memcmp(image_.data() + begin, after.data() + begin, static_cast<std::size_t>(stop - begin)) != 0) {
       while (image_[static_cast<std::size_t>(begin)] == after[static_cast<std::size_t>(begin)]) ++begin;
       return fmt::format("{}: byte {} of {} was overwritten, which belongs to no element that may be written", name_,
                          begin, total);

@@ -203,8 +203,9 @@ void add_requests(List& list) {
       check.grad_kv = (wanted & 1) != 0;
       check.grad_score = (wanted & 2) != 0;
       check.grad_ape = (wanted & 4) != 0;
-      check.name = fmt::format("wanted:{}{}{}{}", check.grad_kv ? " grad_kv" : "", check.grad_score ? " grad_score" : "",
-                               check.grad_ape ? " grad_ape" : "", wanted == 0 ? " nothing" : "");
+      check.name =
+          fmt::format("wanted:{}{}{}{}", check.grad_kv ? " grad_kv" : "", check.grad_score ? " grad_score" : "",
+                      check.grad_ape ? " grad_ape" : "", wanted == 0 ? " nothing" : "");
       list.add(std::move(check));
     }
     CheckCase& accumulate = list.add("grad_ape accumulates", shape, first_short);

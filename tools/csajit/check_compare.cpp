@@ -209,10 +209,14 @@ class Comparison {
 
 const char* name_of(Output output) {
   switch (output) {
-    case Output::out: return "out";
-    case Output::grad_kv: return "grad_kv";
-    case Output::grad_score: return "grad_score";
-    default: return "grad_ape";
+    case Output::out:
+      return "out";
+    case Output::grad_kv:
+      return "grad_kv";
+    case Output::grad_score:
+      return "grad_score";
+    default:
+      return "grad_ape";
   }
 }
 

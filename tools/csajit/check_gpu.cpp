@@ -115,8 +115,8 @@ Result<GpuDevice> open_gpu(int ordinal) {
   int count = 0;
   const CUresult counted = (*driver)->cuDeviceGetCount(&count);
   if (counted != CUDA_SUCCESS || ordinal >= count) {
-    return Error{CSAJIT_E_DRIVER, fmt::format("check needs a GPU: the driver lists {}, so there is no number {}", count,
-                                              ordinal)};
+    return Error{CSAJIT_E_DRIVER,
+                 fmt::format("check needs a GPU: the driver lists {}, so there is no number {}", count, ordinal)};
   }
   auto gpu = std::make_unique<Gpu>(**driver);
   if (Result<void> opened = gpu->open(ordinal); !opened) return std::move(opened).error();

@@ -42,9 +42,12 @@ struct Format {
 
 Format format_of(csajit_dtype type) {
   switch (type) {
-    case CSAJIT_DTYPE_FP16: return {10, -14, 65504.0};
-    case CSAJIT_DTYPE_FP32: return {23, -126, static_cast<double>(std::numeric_limits<float>::max())};
-    default: return {7, -126, 0x1.fep127};
+    case CSAJIT_DTYPE_FP16:
+      return {10, -14, 65504.0};
+    case CSAJIT_DTYPE_FP32:
+      return {23, -126, static_cast<double>(std::numeric_limits<float>::max())};
+    default:
+      return {7, -126, 0x1.fep127};
   }
 }
 
@@ -88,22 +91,27 @@ std::size_t element_bytes(csajit_dtype type) { return type == CSAJIT_DTYPE_FP32 
 
 const char* dtype_name(csajit_dtype type) {
   switch (type) {
-    case CSAJIT_DTYPE_FP16: return "fp16";
-    case CSAJIT_DTYPE_FP32: return "fp32";
-    default: return "bf16";
+    case CSAJIT_DTYPE_FP16:
+      return "fp16";
+    case CSAJIT_DTYPE_FP32:
+      return "fp32";
+    default:
+      return "bf16";
   }
 }
 
 void decode_elements(csajit_dtype type, const std::byte* bits, std::int64_t n, double* values) {
   switch (type) {
     case CSAJIT_DTYPE_FP16:
-      for (std::int64_t i = 0; i < n; ++i) values[i] = static_cast<double>(float_of_fp16(load<std::uint16_t>(bits + 2 * i)));
+      for (std::int64_t i = 0; i < n; ++i)
+        values[i] = static_cast<double>(float_of_fp16(load<std::uint16_t>(bits + 2 * i)));
       return;
     case CSAJIT_DTYPE_FP32:
       for (std::int64_t i = 0; i < n; ++i) values[i] = static_cast<double>(load<float>(bits + 4 * i));
       return;
     default:
-      for (std::int64_t i = 0; i < n; ++i) values[i] = static_cast<double>(float_of_bf16(load<std::uint16_t>(bits + 2 * i)));
+      for (std::int64_t i = 0; i < n; ++i)
+        values[i] = static_cast<double>(float_of_bf16(load<std::uint16_t>(bits + 2 * i)));
   }
 }
 
@@ -116,9 +124,14 @@ double decode_element(csajit_dtype type, const std::byte* bits) {
 void encode_elements(csajit_dtype type, const double* values, std::int64_t n, std::byte* bits) {
   for (std::int64_t i = 0; i < n; ++i) {
     switch (type) {
-      case CSAJIT_DTYPE_FP16: store(bits + 2 * i, fp16_of(values[i])); break;
-      case CSAJIT_DTYPE_FP32: store(bits + 4 * i, static_cast<float>(values[i])); break;
-      default: store(bits + 2 * i, bf16_of(values[i]));
+      case CSAJIT_DTYPE_FP16:
+        store(bits + 2 * i, fp16_of(values[i]));
+        break;
+      case CSAJIT_DTYPE_FP32:
+        store(bits + 4 * i, static_cast<float>(values[i]));
+        break;
+      default:
+        store(bits + 2 * i, bf16_of(values[i]));
     }
   }
 }

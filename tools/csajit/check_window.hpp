@@ -13,9 +13,9 @@ namespace csajit::tool {
 inline constexpr std::int64_t no_token = -1;
 
 struct RowWindow {
-  bool capacity = false;      // outside [comp[0], comp[B]): forward only
-  std::int64_t segment = 0;   // of a true row
-  std::int64_t first = 0;     // token of entry 0 of the own window
+  bool capacity = false;             // outside [comp[0], comp[B]): forward only
+  std::int64_t segment = 0;          // of a true row
+  std::int64_t first = 0;            // token of entry 0 of the own window
   std::int64_t previous = no_token;  // token of entry 0 of the overlap (coff 2, not in a first block)
 };
 

@@ -2,12 +2,14 @@
 // said here: 0 done, 1 not done (the reason is on stderr), 2 the request makes no sense.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include <functional>
 #include <string>
 
 #include "base/result.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace csajit::tool {
 

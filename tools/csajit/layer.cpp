@@ -59,7 +59,8 @@ Result<std::uint64_t> open_layer(const std::string& root) {
   }
   // Last, so that nobody sees a folder whose records are still private.
   for (const std::string& folder : folders) {
-    if (Result<void> done = set_mode(AT_FDCWD, folder, folder, O_DIRECTORY, 0755); !done) return std::move(done).error();
+    if (Result<void> done = set_mode(AT_FDCWD, folder, folder, O_DIRECTORY, 0755); !done)
+      return std::move(done).error();
   }
   return entries->size();
 }

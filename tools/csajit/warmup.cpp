@@ -2,6 +2,7 @@
 #include <csajit/csajit.h>
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -38,10 +39,16 @@ Counts count(const std::vector<BuiltKernel>& kernels) {
   Counts counts;
   for (const BuiltKernel& kernel : kernels) {
     switch (kernel.origin) {
-      case CSAJIT_ORIGIN_COMPILED: ++counts.compiled; break;
+      case CSAJIT_ORIGIN_COMPILED:
+        ++counts.compiled;
+        break;
       case CSAJIT_ORIGIN_DISK:
-      case CSAJIT_ORIGIN_MEMORY: ++counts.hit; break;
-      default: ++counts.failed; continue;
+      case CSAJIT_ORIGIN_MEMORY:
+        ++counts.hit;
+        break;
+      default:
+        ++counts.failed;
+        continue;
     }
     if (!kernel.published) ++counts.unpublished;
   }
@@ -49,7 +56,9 @@ Counts count(const std::vector<BuiltKernel>& kernels) {
 }
 
 nlohmann::json json_of(const BuiltKernel& kernel) {
-  nlohmann::json json{{"name", kernel.name}, {"arch", kernel.arch}, {"origin", origin_name(kernel.origin)},
+  nlohmann::json json{{"name", kernel.name},
+                      {"arch", kernel.arch},
+                      {"origin", origin_name(kernel.origin)},
                       {"status", csajit_status_string(kernel.status)}};
   if (kernel.origin == CSAJIT_ORIGIN_FAILED) {
     json["origin"] = "failed";
@@ -70,8 +79,15 @@ nlohmann::json json_of(const BuiltKernel& kernel) {
 }
 
 std::string table_of(const std::vector<BuiltKernel>& kernels) {
-  TextTable table({{"kernel"}, {"arch"}, {"regs", true}, {"spill", true}, {"stack", true}, {"smem", true},
-                   {"cubin", true}, {"compile ms", true}, {"origin"}});
+  TextTable table({{"kernel"},
+                   {"arch"},
+                   {"regs", true},
+                   {"spill", true},
+                   {"stack", true},
+                   {"smem", true},
+                   {"cubin", true},
+                   {"compile ms", true},
+                   {"origin"}});
   for (const BuiltKernel& k : kernels) {
     if (k.origin == CSAJIT_ORIGIN_FAILED) {
       table.add({k.name, k.arch, "", "", "", "", "", "", origin_name(k.origin)});
@@ -116,9 +132,10 @@ std::vector<std::string> hidden_by(const std::vector<BuiltKernel>& kernels, cons
       }));
     }
     if (hidden == 0) continue;
-    warnings.push_back(fmt::format("the read-only layer {} has {} of the rebuilt kernels and is read first: its own are "
-                                   "used while CSAJIT_CACHE_RO_DIRS names it",
-                                   root, hidden));
+    warnings.push_back(
+        fmt::format("the read-only layer {} has {} of the rebuilt kernels and is read first: its own are "
+                    "used while CSAJIT_CACHE_RO_DIRS names it",
+                    root, hidden));
   }
   return warnings;
 }
@@ -184,9 +201,13 @@ class Warmup {
     if (options_.json) {
       nlohmann::json list = nlohmann::json::array();
       for (const BuiltKernel& kernel : kernels_) list.push_back(json_of(kernel));
-      const nlohmann::json json{{"compiled", counts.compiled}, {"hit", counts.hit}, {"failed", counts.failed},
-                                {"unpublished", counts.unpublished}, {"cache_dir", folder_},
-                                {"warnings", warnings_}, {"kernels", list}};
+      const nlohmann::json json{{"compiled", counts.compiled},
+                                {"hit", counts.hit},
+                                {"failed", counts.failed},
+                                {"unpublished", counts.unpublished},
+                                {"cache_dir", folder_},
+                                {"warnings", warnings_},
+                                {"kernels", list}};
       fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     } else {
       fmt::print("{}", table_of(kernels_));
@@ -228,30 +249,60 @@ void add_warmup_command(CLI::App& app, Action& action) {
       app.add_subcommand("warmup", "Compile into the cache what is missing, for the GPUs present or named ones");
   WarmupOptions& o = *options;
   const std::string what = "What to build";
-  warmup->add_option("--preset", o.preset, "A named list of specs; production: ratio 4 coff 2 and ratio 128 coff 1, head_dim 128 and 512, bf16 with APE. The default where no shape is given")
-      ->check(CLI::IsMember({"production"}))->type_name("NAME")->group(what);
+  warmup
+      ->add_option("--preset", o.preset,
+                   "A named list of specs; production: ratio 4 coff 2 and ratio 128 coff 1, head_dim 128 and 512, bf16 "
+                   "with APE. The default where no shape is given")
+      ->check(CLI::IsMember({"production"}))
+      ->type_name("NAME")
+      ->group(what);
   warmup->add_option("--ratio", o.ratio, "Tokens pooled into a row, 1 to 256")
-      ->delimiter(',')->check(CLI::Range(1, 256))->type_name("N,...")->group(what);
+      ->delimiter(',')
+      ->check(CLI::Range(1, 256))
+      ->type_name("N,...")
+      ->group(what);
   warmup->add_option("--head-dim", o.head_dim, "Columns of a row, 1 to 65536")
-      ->delimiter(',')->check(CLI::Range(1, 65536))->type_name("N,...")->group(what);
+      ->delimiter(',')
+      ->check(CLI::Range(1, 65536))
+      ->type_name("N,...")
+      ->group(what);
   warmup->add_option("--coff", o.coff, "1: own window, 2: overlapping window")
-      ->delimiter(',')->check(CLI::Range(1, 2))->type_name("N,...")->group(what);
+      ->delimiter(',')
+      ->check(CLI::Range(1, 2))
+      ->type_name("N,...")
+      ->group(what);
   warmup->add_option("--dtype", o.dtype, "bf16 (default), fp16 or fp32, or three as kv:score:out")
-      ->delimiter(',')->type_name("TYPE,...")->group(what);
+      ->delimiter(',')
+      ->type_name("TYPE,...")
+      ->group(what);
   warmup->add_flag("--no-ape", o.no_ape, "Specs without the additive position embedding")->group(what);
-  warmup->add_option("--arch", o.arch, "Architectures to compile for, such as sm_90,sm_100; needs no GPU and no driver. Default: CSAJIT_ARCH, else the GPUs present")
-      ->delimiter(',')->type_name("ARCH,...")->group(what);
+  warmup
+      ->add_option("--arch", o.arch,
+                   "Architectures to compile for, such as sm_90,sm_100; needs no GPU and no driver. Default: "
+                   "CSAJIT_ARCH, else the GPUs present")
+      ->delimiter(',')
+      ->type_name("ARCH,...")
+      ->group(what);
 
   const std::string how = "How";
   warmup->add_flag("--rebuild", o.rebuild, "Compile even what the cache has, and replace it")->group(how);
-  CLI::Option* const layer = warmup->add_option("--layer", o.layer, "Write a layer for others to read: into DIR, folders 0755 and records 0644; used by CSAJIT_CACHE_RO_DIRS=DIR")
-      ->type_name("DIR")->group(how);
+  CLI::Option* const layer = warmup
+                                 ->add_option("--layer", o.layer,
+                                              "Write a layer for others to read: into DIR, folders 0755 and records "
+                                              "0644; used by CSAJIT_CACHE_RO_DIRS=DIR")
+                                 ->type_name("DIR")
+                                 ->group(how);
   warmup->add_option("--cache-dir", o.cache_dir, "Cache folder to use instead of the default one")
-      ->type_name("DIR")->excludes(layer)->group(how);
+      ->type_name("DIR")
+      ->excludes(layer)
+      ->group(how);
   warmup->add_flag("--no-lock", o.no_lock, "Do not wait for other processes that compile the same kernel")->group(how);
   warmup->add_option("--jobs", o.jobs, "Kernels to compile at once; default: the hardware threads")
-      ->check(CLI::Range(1, 4096))->type_name("N")->group(how);
-  warmup->add_flag("--json", o.json, "Print JSON: the counts compiled, hit and failed, and one object per kernel")->group(how);
+      ->check(CLI::Range(1, 4096))
+      ->type_name("N")
+      ->group(how);
+  warmup->add_flag("--json", o.json, "Print JSON: the counts compiled, hit and failed, and one object per kernel")
+      ->group(how);
   warmup->footer(
       "\nLists are combined: --ratio 4 --head-dim 128,512 --coff 2 is two specs, each with several kernels.\n"
       "Exit status 1 if any kernel is missing from the cache at the end.\n"

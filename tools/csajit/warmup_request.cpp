@@ -60,8 +60,9 @@ Result<std::vector<std::string>> archs_of_gpus() {
     if (!info) return std::move(info).error();
     const Architecture* const arch = find_architecture(info->capability);
     if (arch == nullptr) {
-      return Error{CSAJIT_E_UNSUPPORTED, fmt::format("GPU {} has compute capability {}.{}, which csajit has no target for",
-                                                     ordinal, info->capability / 10, info->capability % 10)};
+      return Error{CSAJIT_E_UNSUPPORTED,
+                   fmt::format("GPU {} has compute capability {}.{}, which csajit has no target for", ordinal,
+                               info->capability / 10, info->capability % 10)};
     }
     add_once(archs, arch->name);
   }
@@ -117,7 +118,8 @@ Result<std::vector<csajit_spec>> requested_specs(const WarmupOptions& options) {
   for (const unsigned ratio : options.ratio) {
     for (const unsigned head_dim : options.head_dim) {
       for (const unsigned coff : options.coff) {
-        for (const DtypeTriple& triple : types) specs.push_back(make_spec(ratio, head_dim, coff, triple, !options.no_ape));
+        for (const DtypeTriple& triple : types)
+          specs.push_back(make_spec(ratio, head_dim, coff, triple, !options.no_ape));
       }
     }
   }
