@@ -65,7 +65,7 @@ struct BackwardLong {
 };
 
 template <int RATIO, int HEAD_DIM, int COFF, DType KV, DType SCORE, DType OUT, bool HAS_APE, int VEC>
-__global__ void __launch_bounds__(LongTiling<RATIO, HEAD_DIM, COFF, VEC>::kThreads)
+__global__ void __launch_bounds__(LongTiling<RATIO, HEAD_DIM, COFF, VEC>::kThreads, 1)
     compressor_backward_long(const __grid_constant__ LaunchArgs args) {
   using Body = BackwardLong<RATIO, HEAD_DIM, COFF, KV, SCORE, OUT, HAS_APE, VEC>;
   using Tiling = typename Body::Tiling;

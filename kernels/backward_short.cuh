@@ -72,7 +72,7 @@ struct BackwardShort {
 };
 
 template <int RATIO, int HEAD_DIM, int COFF, DType KV, DType SCORE, DType OUT, bool HAS_APE, int VEC>
-__global__ void __launch_bounds__(kShortLanes* kWarpThreads)
+__global__ void __launch_bounds__(kShortLanes* kWarpThreads, 1)
     compressor_backward_short(const __grid_constant__ LaunchArgs args) {
   using Body = BackwardShort<RATIO, HEAD_DIM, COFF, KV, SCORE, OUT, HAS_APE, VEC>;
   constexpr int kEntries = Body::kEntries;

@@ -10,7 +10,7 @@
 namespace csajit {
 
 template <int RATIO, int HEAD_DIM, int COFF, DType KV, DType SCORE, DType OUT, bool HAS_APE, int VEC>
-__global__ void __launch_bounds__(LongTiling<RATIO, HEAD_DIM, COFF, VEC>::kThreads)
+__global__ void __launch_bounds__(LongTiling<RATIO, HEAD_DIM, COFF, VEC>::kThreads, 1)
     compressor_forward_long(const __grid_constant__ LaunchArgs args) {
   using Window = LongWindow<RATIO, HEAD_DIM, COFF, KV, SCORE, HAS_APE, VEC>;
   using Tiling = typename Window::Tiling;

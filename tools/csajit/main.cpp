@@ -37,7 +37,8 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);  // --help
-    const char* const command = argc > 1 && app.get_subcommand_no_throw(argv[1]) != nullptr ? argv[1] : "";
+    const auto is_named = [&](const CLI::App* command) { return argc > 1 && command->get_name() == argv[1]; };
+    const char* const command = app.get_subcommands(is_named).empty() ? "" : argv[1];
     return report_usage(fmt::format("{} (see csajit {}{}--help)", error.what(), command, *command != '\0' ? " " : ""));
   }
   const int code = action ? action() : exit_usage;
