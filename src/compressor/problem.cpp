@@ -83,7 +83,7 @@ TensorRegion offsets_region(const char* name, const std::int32_t* offsets, std::
   if (offsets == nullptr) return region;
   region.begin = address_of(offsets);
   region.end = region.begin + static_cast<std::uint64_t>(num_segments + 1) * 4;
-  region.row_bytes = region.end - region.begin;
+  region.row_bytes = region.block_bytes = static_cast<std::int64_t>(region.end - region.begin);
   return region;
 }
 
@@ -286,7 +286,7 @@ Result<LaunchPlan> plan_backward(const Spec& spec, const csajit_backward_args& a
       }
       workspace.begin = address_of(args.workspace);
       workspace.end = workspace.begin + needed;
-      workspace.row_bytes = needed;
+      workspace.row_bytes = workspace.block_bytes = static_cast<std::int64_t>(needed);
     }
   }
   const std::array regions{*kv,

@@ -50,11 +50,15 @@ Result<TensorRegion> check_tensor(const csajit_tensor& tensor, const TensorShape
                                shape.segments, shape.rows, region.segment_stride, region.row_stride));
   }
   region.begin = address;
-  region.row_bytes = static_cast<std::uint64_t>(shape.columns * shape.element_bytes);
-  std::int64_t period = 0;
-  if (shape.rows > 1) period = std::gcd(period, region.row_stride);
-  if (shape.segments > 1) period = std::gcd(period, region.segment_stride);
-  region.period = static_cast<std::uint64_t>(period * shape.element_bytes);
+  region.row_bytes = shape.columns * shape.element_bytes;
+  const bool has_rows = shape.rows > 1;
+  const bool has_segments = shape.segments > 1;
+  const std::int64_t row_step = has_rows ? region.row_stride * shape.element_bytes : 0;
+  const std::int64_t segment_step = has_segments ? region.segment_stride * shape.element_bytes : 0;
+  const bool rows_inside = !has_segments || row_step <= segment_step;
+  region.inner = rows_inside ? row_step : segment_step;
+  region.outer = rows_inside ? segment_step : row_step;
+  region.block_bytes = ((rows_inside ? shape.rows : shape.segments) - 1) * region.inner + region.row_bytes;
 
   if (shape.is_output && shape.segments > 1 && shape.rows > 1) {
     const bool segments_apart = region.segment_stride >= of_rows + shape.columns;
@@ -70,20 +74,41 @@ Result<TensorRegion> check_tensor(const csajit_tensor& tensor, const TensorShape
   return region;
 }
 
+namespace {
+
+// Two tensors whose first blocks (or rows) begin `offset` bytes apart, b's after a's where it is positive.
+
+bool rows_apart(const TensorRegion& a, const TensorRegion& b, std::int64_t offset, std::int64_t period) {
+  if (period == 0) return offset >= a.row_bytes || -offset >= b.row_bytes;
+  const std::int64_t shift = (offset % period + period) % period;
+  return shift >= a.row_bytes && period - shift >= b.row_bytes;
+}
+
+bool regions_apart(const TensorRegion& a, const TensorRegion& b) {
+  if (a.end <= b.begin || b.end <= a.begin) return true;
+  const auto offset = static_cast<std::int64_t>(b.begin - a.begin);
+  const std::int64_t rows = std::gcd(a.inner, b.inner);
+  const std::int64_t blocks = std::gcd(a.outer, b.outer);
+  if (blocks == 0 || (rows != 0 && blocks % rows == 0)) return rows_apart(a, b, offset, rows);
+  // Blocks meet at every offset congruent to this one; rows must be apart at each that makes blocks overlap.
+  constexpr int max_meetings = 64;
+  std::int64_t meeting = (offset % blocks + blocks) % blocks;
+  meeting -= (meeting + b.block_bytes - 1) / blocks * blocks;
+  for (int i = 0; meeting < a.block_bytes; meeting += blocks, ++i) {
+    if (i == max_meetings || !rows_apart(a, b, meeting, rows)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 Result<void> check_disjoint(std::span<const TensorRegion> regions) {
   for (std::size_t i = 0; i < regions.size(); ++i) {
     for (std::size_t j = i + 1; j < regions.size(); ++j) {
       const TensorRegion& a = regions[i];
       const TensorRegion& b = regions[j];
       if (!a.is_output && !b.is_output) continue;
-      if (a.begin == a.end || b.begin == b.end || a.end <= b.begin || b.end <= a.begin) continue;
-      const std::uint64_t period = std::gcd(a.period, b.period);
-      if (period != 0) {
-        // Where b's rows begin inside a's period; the extents overlap, so the order of the two does not matter.
-        const std::uint64_t shift =
-            b.begin >= a.begin ? (b.begin - a.begin) % period : (period - (a.begin - b.begin) % period) % period;
-        if (shift >= a.row_bytes && period - shift >= b.row_bytes) continue;
-      }
+      if (a.begin == a.end || b.begin == b.end || regions_apart(a, b)) continue;
       return Error{CSAJIT_E_INVALID_ARGUMENT,
                    fmt::format("{} and {} overlap in memory: [{:#x}, {:#x}) and [{:#x}, {:#x})", a.name, b.name,
                                a.begin, a.end, b.begin, b.end)};

@@ -4,7 +4,9 @@
 
 #include <array>
 #include <limits>
+#include <set>
 #include <string>
+#include <utility>
 
 using namespace csajit;
 
@@ -93,6 +95,75 @@ TEST_CASE("batched outputs may be segment-major or row-major but not overlap the
   CHECK(message_of(at(0x1000, 8, 8), {"grad_kv", 3, 5, 8, 2, true}).find("grad_kv.segment_stride") == 0);
   CHECK(message_of(at(0x1000, 8, 4), {"grad_kv", 3, 1, 8, 2, true}).find("grad_kv.segment_stride") == 0);
   CHECK(check_tensor(at(0x1000, 8, 8), {"kv", 3, 5, 8, 2, false}).ok());  // an input may be read twice
+}
+
+TEST_CASE("batched halves of one buffer are disjoint, whatever lies between rows and segments") {
+  for (const std::int64_t row_gap : {0, 3}) {
+    for (const std::int64_t segment_gap : {0, 40, 7}) {
+      const std::int64_t row = 2 * 64 + row_gap;
+      const std::int64_t segment = 10 * row + segment_gap;
+      const auto low = region_of("grad_kv", at(0x1000, row, segment), 10, 64, true, 5);
+      const auto high = region_of("grad_score", at(0x1000 + 2 * 64, row, segment), 10, 64, true, 5);
+      CHECK(check_disjoint(std::array{low, high}).ok());
+      CHECK(check_disjoint(std::array{high, low}).ok());
+      const auto one_early = region_of("grad_score", at(0x1000 + 2 * 63, row, segment), 10, 64, true, 5);
+      CHECK_FALSE(check_disjoint(std::array{low, one_early}).ok());
+      CHECK_FALSE(check_disjoint(std::array{one_early, low}).ok());
+      const auto late = region_of("grad_score", at(0x1000 + 2 * (65 + row_gap), row, segment), 10, 64, true, 5);
+      CHECK_FALSE(check_disjoint(std::array{low, late}).ok());
+    }
+  }
+}
+
+TEST_CASE("row-major batches interleave by columns") {
+  const std::int64_t segment = 2 * 64;
+  const std::int64_t row = 5 * segment + 1;
+  const auto low = region_of("grad_kv", at(0x1000, row, segment), 10, 64, true, 5);
+  const auto high = region_of("grad_score", at(0x1000 + 2 * 64, row, segment), 10, 64, true, 5);
+  CHECK(check_disjoint(std::array{low, high}).ok());
+  const auto early = region_of("grad_score", at(0x1000 + 2 * 63, row, segment), 10, 64, true, 5);
+  CHECK_FALSE(check_disjoint(std::array{low, early}).ok());
+}
+
+TEST_CASE("disjointness agrees with a count of every element") {
+  // Small layouts in one buffer, every offset: refused whenever an element is shared; never refused for equal
+  // strides where none would be shared if the outer dimension went on to both sides.
+  const auto elements = [](std::int64_t base, std::int64_t row, std::int64_t segment, std::int64_t columns, int more) {
+    std::set<std::int64_t> all;
+    const int more_rows = row > segment ? more : 0;
+    const int more_segments = row > segment ? 0 : more;
+    for (std::int64_t s = -more_segments; s < 3 + more_segments; ++s) {
+      for (std::int64_t t = -more_rows; t < 4 + more_rows; ++t) {
+        for (std::int64_t c = 0; c < columns; ++c) all.insert(base + s * segment + t * row + c);
+      }
+    }
+    return all;
+  };
+  int apart = 0;
+  for (const auto& [row, segment] : {std::pair{5, 23}, std::pair{6, 24}, std::pair{17, 5}, std::pair{7, 30}}) {
+    for (const auto& [other_row, other_segment] : {std::pair{row, segment}, std::pair{6, 24}, std::pair{5, 21}}) {
+      for (std::int64_t offset = 0; offset < 70; ++offset) {
+        for (const std::int64_t columns : {1, 2, 3}) {
+          const auto a = region_of("a", at(0x1000, row, segment), 4, 3, false, 3);
+          const auto b = region_of("b", at(0x1000 + 2 * static_cast<std::uint64_t>(offset), other_row, other_segment),
+                                   4, columns, true, 3);
+          const auto in_a = elements(0, row, segment, 3, 0);
+          const auto around_a = elements(0, row, segment, 3, 20);
+          bool shared = false;
+          bool meets = false;
+          for (const std::int64_t e : elements(offset, other_row, other_segment, columns, 0)) {
+            shared |= in_a.contains(e);
+            meets |= around_a.contains(e);
+          }
+          const bool accepted = check_disjoint(std::array{a, b}).ok();
+          if (shared) CHECK_FALSE(accepted);
+          if (!meets && row == other_row && segment == other_segment) CHECK(accepted);
+          if (accepted) ++apart;
+        }
+      }
+    }
+  }
+  CHECK(apart > 100);
 }
 
 TEST_CASE("vector alignment needs the address and both strides") {
