@@ -18,6 +18,7 @@ void evaluate_window(std::int64_t window, std::int64_t columns, const double* kv
     }
   };
   result.p.resize(area);
+  std::vector<double> p_terms(area);
   result.out.assign(width, 0.0);
   result.out_terms.assign(width, 0.0);
   std::vector<double> maximum(width, -std::numeric_limits<double>::infinity());
@@ -31,8 +32,10 @@ void evaluate_window(std::int64_t window, std::int64_t columns, const double* kv
   });
   for_each_entry([&](std::size_t e, std::size_t j) {
     result.p[e] /= denominator[j];
+    const double distance = maximum[j] - x[e];
+    p_terms[e] = result.p[e] > 0 && distance > 8 ? result.p[e] * (distance / 8) : result.p[e];
     result.out[j] += kv[e] * result.p[e];
-    result.out_terms[j] += std::abs(kv[e]) * result.p[e];
+    result.out_terms[j] += std::abs(kv[e]) * p_terms[e];
   });
   if (grad_out == nullptr) return;
 
@@ -44,15 +47,15 @@ void evaluate_window(std::int64_t window, std::int64_t columns, const double* kv
   std::vector<double> sum_terms(width, 0.0);
   for_each_entry([&](std::size_t e, std::size_t j) {
     sum[j] += grad_out[j] * kv[e] * result.p[e];
-    sum_terms[j] += std::abs(grad_out[j] * kv[e]) * result.p[e];
+    sum_terms[j] += std::abs(grad_out[j] * kv[e]) * p_terms[e];
   });
   for_each_entry([&](std::size_t e, std::size_t j) {
     const double p = result.p[e];
     const double dp = grad_out[j] * kv[e];
     result.grad_kv[e] = grad_out[j] * p;
-    result.grad_kv_terms[e] = std::abs(grad_out[j]) * p;
+    result.grad_kv_terms[e] = std::abs(grad_out[j]) * p_terms[e];
     result.grad_score[e] = p * (dp - sum[j]);
-    result.grad_score_terms[e] = p * (std::abs(dp) + sum_terms[j]);
+    result.grad_score_terms[e] = p_terms[e] * (std::abs(dp) + sum_terms[j]);
   });
 }
 
