@@ -32,8 +32,8 @@ void evaluate_window(std::int64_t window, std::int64_t columns, const double* kv
   });
   for_each_entry([&](std::size_t e, std::size_t j) {
     result.p[e] /= denominator[j];
-    const double distance = maximum[j] - x[e];
-    p_terms[e] = result.p[e] > 0 && distance > 8 ? result.p[e] * (distance / 8) : result.p[e];
+    const double exponent = std::abs(x[e]) + std::abs(maximum[j]) + std::abs(maximum[j] - x[e]);
+    p_terms[e] = result.p[e] > 0 && exponent > 8 ? result.p[e] * (0.5 + exponent / 16) : result.p[e];
     result.out[j] += kv[e] * result.p[e];
     result.out_terms[j] += std::abs(kv[e]) * p_terms[e];
   });

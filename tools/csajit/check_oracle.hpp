@@ -19,9 +19,10 @@ struct WindowResult {
   //   out         sum_k |kv_k| p_k
   //   grad_kv     |g| p_k
   //   grad_score  p_k (|g kv_k| + sum_i |g kv_i| p_i)
-  // with each p_k in them times max(1, (max x - x_k) / 8). An exponent is a rounded fp32 difference: from a distance
-  // of 8 on its rounding alone, 2^-25 of the distance, moves p_k by 2^-22 and more, and PyTorch's fp32 result by as
-  // much, to the same bits.
+  // with each p_k in them times max(1, 1/2 + (|x_k| + |max| + |x_k - max|) / 16). In fp32, x_k, the maximum and their
+  // difference are rounded: together that moves an exponent by up to 2^-24 (|x_k| + |max| + |x_k - max|) and p_k by
+  // that part of itself, beside the 2^-21 that exp, division and products take. PyTorch's fp32 results move as far,
+  // to the same bits.
   std::vector<double> out_terms;
   std::vector<double> grad_kv_terms;
   std::vector<double> grad_score_terms;
