@@ -93,7 +93,8 @@ struct FakeCuda : FakeLibrary {
 struct FakeNvrtc : FakeLibrary {
   FakeNvrtc() : FakeLibrary(fake_nvrtc_path) { function<FakeNvrtcReset>("fake_nvrtc_reset")(); }
   ~FakeNvrtc() { function<FakeNvrtcReset>("fake_nvrtc_reset")(); }
-  int compiles() const { return function<FakeNvrtcCount>("fake_nvrtc_count")("compile"); }
+  FakeNvrtcCount* count = function<FakeNvrtcCount>("fake_nvrtc_count");
+  int compiles() const { return count("compile"); }
   void fail(const char* call) const { function<FakeNvrtcSet>("fake_nvrtc_set")("CSAJIT_FAKE_NVRTC_FAIL", call); }
 };
 

@@ -3,9 +3,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "launch/fixture.hpp"
 
@@ -60,6 +62,7 @@ TEST_CASE("after a thread's first launch the arguments are written in place and 
 
   CUstream other = device.cuda.create_stream(device.context);
   forward.out.data = reinterpret_cast<void*>(0xA000'0000);
+  CHECK(allocations() > 0);  // they are counted at all
   const std::uint64_t before = allocations();
   csajit_status status = CSAJIT_OK;
   for (int i = 0; i < 100 && status == CSAJIT_OK; ++i) {
@@ -246,6 +249,52 @@ TEST_CASE("each thread has its own argument storage") {
   REQUIRE(device.cuda.num_launches() == 2);
   CHECK(device.cuda.launch_at(0)->argument != device.cuda.launch_at(1)->argument);
   CHECK(device.cuda.launch_at(0)->function == device.cuda.launch_at(1)->function);
+}
+
+TEST_CASE("threads that launch, prepare, unload another context and come and go as services do not meet") {
+  Device device;
+  Service shared;
+  csajit_spec specs[3] = {fresh_spec(), fresh_spec(), fresh_spec()};
+  const csajit_forward_args args = forward_args();
+  CUcontext second = device.cuda.create_context(1);
+  CUstream second_stream = device.cuda.create_stream(second);
+  std::atomic<int> failures{0};
+  const auto expect_ok = [&](csajit_status status) { failures += status == CSAJIT_OK ? 0 : 1; };
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 60; ++i) {
+        CUstream stream = i % 2 == 0 ? device.stream : second_stream;
+        expect_ok(csajit_forward(shared.handle, &specs[i % 3], &args, stream));
+      }
+    });
+  }
+  threads.emplace_back([&] {
+    for (int i = 0; i < 20; ++i) {
+      csajit_service_options options{};
+      options.struct_size = sizeof(options);
+      options.flags = CSAJIT_SERVICE_MEMORY_ONLY;
+      options.nvrtc_path = fake_nvrtc_path;
+      csajit_service* own = nullptr;
+      expect_ok(csajit_service_create(&options, &own));
+      expect_ok(csajit_prepare(own, &specs[i % 3], second_stream));
+      expect_ok(csajit_forward(own, &specs[i % 3], &args, device.stream));
+      csajit_service_destroy(own);
+    }
+  });
+  threads.emplace_back([&] {
+    CUcontext third = device.cuda.create_context(0);
+    CUstream third_stream = device.cuda.create_stream(third);
+    for (int i = 0; i < 10; ++i) {
+      expect_ok(csajit_prepare(shared.handle, &specs[0], third_stream));
+      expect_ok(csajit_unload_context(third));
+    }
+  });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(failures == 0);
+  CHECK(device.cuda.num_launches() == 260);
+  CHECK(shared.statistics().fast_launches == 240);
+  CHECK(device.nvrtc.compiles() == 3 * kernels_of_fresh_spec);
 }
 
 TEST_CASE("a launch that the driver refuses is an error with the driver's name for it") {

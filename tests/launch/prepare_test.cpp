@@ -273,6 +273,11 @@ TEST_CASE("building for a named architecture never loads the driver, and prepari
   CHECK(std::filesystem::exists(folder.path + "/loaded"));
 }
 
+TEST_CASE("launches while the process ends give work or an error, and neither a crash nor a hang") {
+  TemporaryFolder folder;
+  CHECK(run_warm("exit", fresh_spec(), folder) == 0);
+}
+
 TEST_CASE("a build reports each kernel once, one at a time, and its callback may not call back") {
   FakeNvrtc nvrtc;
   CapturedLog log;

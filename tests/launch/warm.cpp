@@ -1,7 +1,8 @@
-// A process of its own for the launch tests: builds one spec into a folder, or prepares it, and exits 0 if that
-// worked. usage: warm build|prepare NVRTC CACHE HEAD_DIM
+// A process of its own for the launch tests: builds one spec into a folder, or prepares it, or goes on
+// launching it while the process ends; exits 0 if that worked. usage: warm build|prepare|exit NVRTC CACHE HEAD_DIM
 #include <csajit/csajit.h>
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -17,6 +18,57 @@ int report(csajit_status status) {
   csajit_last_error(message, sizeof(message));
   std::fprintf(stderr, "%s: %s\n", csajit_status_string(status), message);
   return 1;
+}
+
+// What launches after main returned, from wherever.
+struct Last {
+  csajit_service* service = nullptr;
+  csajit_spec spec{};
+  csajit_forward_args args{};
+  CUstream stream = nullptr;
+  int launches = 0;
+
+  void launch() {
+    if (csajit_forward(service, &spec, &args, stream) == CSAJIT_OK) {
+      ++launches;
+    } else if (csajit_last_error(nullptr, 0) < 1) {
+      _exit(5);
+    }
+  }
+};
+Last last;
+
+void launch_from_atexit() { last.launch(); }
+
+struct LaunchFromDestructor {
+  ~LaunchFromDestructor() {
+    last.launch();
+    if (last.launches == 0) _exit(4);
+  }
+};
+
+// Its destructor runs before any atexit handler, and after it csajit's own thread objects may be gone.
+void launch_from_thread_end() {
+  struct ThreadEnd {
+    ~ThreadEnd() { last.launch(); }
+  };
+  static thread_local ThreadEnd thread_end;
+  static_cast<void>(&thread_end);
+}
+
+csajit_forward_args make_args() {
+  csajit_forward_args args{};
+  args.struct_size = sizeof(args);
+  args.num_tokens = 64;
+  args.num_segments = 1;
+  args.total_comp = 16;
+  args.cu_seqlens = reinterpret_cast<const int32_t*>(0x90000000);
+  args.cu_seqlens_comp = reinterpret_cast<const int32_t*>(0x91000000);
+  args.kv.data = reinterpret_cast<void*>(0x10000000);
+  args.score.data = reinterpret_cast<void*>(0x20000000);
+  args.ape.data = reinterpret_cast<void*>(0x30000000);
+  args.out.data = reinterpret_cast<void*>(0x40000000);
+  return args;
 }
 
 CUstream make_stream() {
@@ -53,6 +105,15 @@ int main(int argc, char** argv) {
     if (outcome == 0 && dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) != nullptr) outcome = 3;
   } else if (std::strcmp(argv[1], "prepare") == 0) {
     outcome = report(csajit_prepare(service, &spec, make_stream()));
+  } else if (std::strcmp(argv[1], "exit") == 0) {
+    launch_from_thread_end();
+    static LaunchFromDestructor destructor;
+    std::atexit(launch_from_atexit);
+    last.service = service;
+    last.spec = spec;
+    last.args = make_args();
+    last.stream = make_stream();
+    return report(csajit_forward(service, &spec, &last.args, last.stream));
   }
   csajit_service_destroy(service);
   return outcome;
