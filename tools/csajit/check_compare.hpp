@@ -35,9 +35,9 @@ struct CompareInput {
 };
 
 struct CompareResult {
-  std::array<double, num_outputs> worst{};  // largest error in units of the bound; -1: no such output
-  std::uint64_t misses = 0;                 // elements beyond the bound, not written, or not exactly +0 where due
-  std::string message;                      // the worst miss, in words; empty without one
+  std::array<double, num_outputs> worst{-1, -1, -1, -1};  // largest error in units of the bound; -1: no such output
+  std::uint64_t misses = 0;  // elements beyond the bound, not written, or not exactly +0 where due
+  std::string message;       // the worst miss, in words; empty without one
 
   void note(Output output, double error);
 };

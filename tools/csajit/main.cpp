@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <string>
+#include <vector>
 
 #include "command.hpp"
 
@@ -37,6 +39,10 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);  // --help
+    const std::vector<std::string> unknown = app.remaining(true);
+    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError) && !unknown.empty()) {
+      return report_usage(fmt::format("there is no command \"{}\" (see csajit --help)", unknown.front()));
+    }
     const auto is_named = [&](const CLI::App* command) { return argc > 1 && command->get_name() == argv[1]; };
     const char* const command = app.get_subcommands(is_named).empty() ? "" : argv[1];
     return report_usage(fmt::format("{} (see csajit {}{}--help)", error.what(), command, *command != '\0' ? " " : ""));

@@ -217,16 +217,16 @@ class Warmup {
     print_failures(counts);
   }
 
-  // One cause often fells many kernels (no NVRTC at all): said once, with how many.
+  // One cause often fells many kernels (no NVRTC at all): told once, by the first of them; the JSON has them all.
   void print_failures(const Counts& counts) const {
-    std::map<std::string, std::vector<const BuiltKernel*>> by_cause;
+    std::map<csajit_status, std::vector<const BuiltKernel*>> by_status;
     for (const BuiltKernel& kernel : kernels_) {
-      if (kernel.origin == CSAJIT_ORIGIN_FAILED) by_cause[kernel.error].push_back(&kernel);
+      if (kernel.origin == CSAJIT_ORIGIN_FAILED) by_status[kernel.status].push_back(&kernel);
     }
-    for (const auto& [cause, kernels] : by_cause) {
+    for (const auto& [status, kernels] : by_status) {
       const BuiltKernel& first = *kernels.front();
-      fmt::print(stderr, "csajit: {}: {} {}{}: {}\n", csajit_status_string(first.status), first.arch, first.name,
-                 kernels.size() > 1 ? fmt::format(" and {} more", kernels.size() - 1) : "", cause);
+      fmt::print(stderr, "csajit: {}: {} {}{}: {}\n", csajit_status_string(status), first.arch, first.name,
+                 kernels.size() > 1 ? fmt::format(" and {} more", kernels.size() - 1) : "", first.error);
     }
     if (counts.unpublished > 0) {
       fmt::print(stderr, "csajit: {} kernels could not be stored in {}: the next process will compile them again\n",
