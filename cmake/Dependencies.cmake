@@ -31,13 +31,25 @@ if(CUDA_VERSION_NUMBER LESS 12040)
 endif()
 
 add_library(csajit_dependencies INTERFACE)
-# spdlog::spdlog_header_only would bring in the shared libfmt; its headers with these two macros do not.
-target_compile_definitions(csajit_dependencies INTERFACE SPDLOG_FMT_EXTERNAL FMT_HEADER_ONLY=1)
+target_link_libraries(csajit_dependencies INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
+# spdlog::spdlog_header_only would bring in the shared libfmt; its headers with this macro do not.
+target_compile_definitions(csajit_dependencies INTERFACE SPDLOG_FMT_EXTERNAL)
 target_include_directories(
   csajit_dependencies SYSTEM
   INTERFACE "${CSAJIT_CUDA_INCLUDE_DIR}" "${CSAJIT_XXHASH_INCLUDE_DIR}"
-            $<TARGET_PROPERTY:spdlog::spdlog_header_only,INTERFACE_INCLUDE_DIRECTORIES>)
-target_link_libraries(csajit_dependencies INTERFACE fmt::fmt-header-only Threads::Threads ${CMAKE_DL_LIBS})
+            $<TARGET_PROPERTY:spdlog::spdlog_header_only,INTERFACE_INCLUDE_DIRECTORIES>
+            $<TARGET_PROPERTY:fmt::fmt-header-only,INTERFACE_INCLUDE_DIRECTORIES>)
+if(fmt_VERSION VERSION_GREATER_EQUAL 9 AND fmt_VERSION VERSION_LESS 10)
+  add_library(csajit_fmt STATIC "${CMAKE_CURRENT_LIST_DIR}/fmt_implementation.cpp")
+  set_target_properties(csajit_fmt PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
+                                              VISIBILITY_INLINES_HIDDEN ON)
+  target_compile_features(csajit_fmt PRIVATE cxx_std_20)
+  target_include_directories(csajit_fmt SYSTEM PRIVATE
+                             $<TARGET_PROPERTY:fmt::fmt-header-only,INTERFACE_INCLUDE_DIRECTORIES>)
+  target_link_libraries(csajit_dependencies INTERFACE csajit_fmt)
+else()
+  target_link_libraries(csajit_dependencies INTERFACE fmt::fmt-header-only)
+endif()
 
 if(CSAJIT_BUILD_TOOL)
   find_package(CLI11 REQUIRED)
