@@ -44,13 +44,13 @@ struct CUctx_st;
 /* Values are pinned and gapped: a new one never renumbers another. */
 typedef enum csajit_status {
   CSAJIT_OK = 0,
-  CSAJIT_E_INVALID_ARGUMENT = 100, /* an argument is out of its stated bounds; the message names it */
-  CSAJIT_E_STRUCT_SIZE = 110,      /* struct_size is not one this library can read */
-  CSAJIT_E_UNSUPPORTED = 120,      /* a legal request that this build or this GPU cannot serve */
-  CSAJIT_E_REENTRANT = 130,        /* called from inside a log callback */
-  CSAJIT_E_DISABLED = 200,         /* CSAJIT_DISABLE=1: the host is meant to take its own path */
-  CSAJIT_E_JIT_DISABLED = 210,     /* CSAJIT_NO_JIT=1 and the cache lacks the kernel */
-  CSAJIT_E_NOT_PREPARED = 220,     /* the service requires csajit_prepare first */
+  CSAJIT_E_INVALID_ARGUMENT = 100,        /* an argument is out of its stated bounds; the message names it */
+  CSAJIT_E_STRUCT_SIZE = 110,             /* struct_size is not one this library can read */
+  CSAJIT_E_UNSUPPORTED = 120,             /* a legal request that this build or this GPU cannot serve */
+  CSAJIT_E_REENTRANT = 130,               /* called from inside a log callback */
+  CSAJIT_E_DISABLED = 200,                /* CSAJIT_DISABLE=1: the host is meant to take its own path */
+  CSAJIT_E_JIT_DISABLED = 210,            /* CSAJIT_NO_JIT=1 and the cache lacks the kernel */
+  CSAJIT_E_NOT_PREPARED = 220,            /* the service requires csajit_prepare first */
   CSAJIT_E_NOT_PREPARED_IN_CAPTURE = 230, /* would have to compile or load inside a stream capture */
   CSAJIT_E_NVRTC_NOT_FOUND = 300,         /* a compile is needed and no NVRTC could be opened */
   CSAJIT_E_ARCH_UNKNOWN_TO_NVRTC = 310,   /* that NVRTC cannot make code for this GPU */
@@ -102,7 +102,8 @@ CSAJIT_API csajit_status csajit_set_log_callback(csajit_log_callback callback, v
  * kernels are shared by all services of a process. */
 typedef struct csajit_service csajit_service;
 
-enum { /* csajit_service_options.flags */
+/* csajit_service_options.flags */
+enum {
   CSAJIT_SERVICE_REQUIRE_PREPARED = 1u << 0, /* an unprepared launch is CSAJIT_E_NOT_PREPARED */
   CSAJIT_SERVICE_DISABLE_LOCK = 1u << 1,     /* no cross-process lock: cold processes may compile twice */
   CSAJIT_SERVICE_NO_JIT = 1u << 2,           /* as CSAJIT_NO_JIT=1 */
@@ -111,7 +112,8 @@ enum { /* csajit_service_options.flags */
   CSAJIT_SERVICE_MEMORY_ONLY = 1u << 5       /* read and write no cache folder at all */
 };
 
-typedef enum csajit_cache_trust { /* who may own what the cache loads; root always may */
+/* who may own what the cache loads; root always may */
+typedef enum csajit_cache_trust {
   CSAJIT_CACHE_TRUST_DEFAULT = 0, /* CSAJIT_CACHE_TRUST, else OWNER */
   CSAJIT_CACHE_TRUST_OWNER = 1,
   CSAJIT_CACHE_TRUST_GROUP = 2,
@@ -136,8 +138,7 @@ typedef struct csajit_service_options {
  * neither libcuda nor NVRTC and touches no folder.
  * Errors: STRUCT_SIZE, INVALID_ARGUMENT (an option, or an environment variable that cannot be read; the
  * message names it), OUT_OF_MEMORY. *service is NULL on error. Free it by csajit_service_destroy. */
-CSAJIT_API csajit_status csajit_service_create(const csajit_service_options* options,
-                                               csajit_service** service);
+CSAJIT_API csajit_status csajit_service_create(const csajit_service_options* options, csajit_service** service);
 
 /* Destroys a service; NULL is legal. No call on it may be running. Kernels stay loaded, so captured graphs
  * stay valid. */
@@ -203,7 +204,7 @@ typedef struct csajit_kernel_info {
   uint32_t static_smem_bytes;
   uint32_t dynamic_smem_bytes; /* as launched */
   uint64_t cubin_bytes;
-  double compile_ms; /* when it was compiled, whenever that was */
+  double compile_ms;  /* when it was compiled, whenever that was */
   uint32_t published; /* 1: the record is in the writable cache folder (or was read from a cache) */
   uint32_t reserved;
 } csajit_kernel_info;
@@ -212,14 +213,15 @@ typedef struct csajit_kernel_info {
  * for a log callback hold. */
 typedef void (*csajit_kernel_callback)(const csajit_kernel_info* info, void* user);
 
-enum { /* csajit_build_options.flags */
+/* csajit_build_options.flags */
+enum {
   CSAJIT_BUILD_REBUILD = 1u << 0 /* compile even what the cache has, and replace it */
 };
 
 typedef struct csajit_build_options {
   uint32_t struct_size;
-  uint32_t flags;   /* CSAJIT_BUILD_* */
-  const char* arch; /* "sm_90"; required */
+  uint32_t flags;                  /* CSAJIT_BUILD_* */
+  const char* arch;                /* "sm_90"; required */
   csajit_kernel_callback callback; /* may be NULL */
   void* user;
   uint32_t jobs; /* kernels compiled at once, 0 and 1: one; at most 256 */
@@ -240,8 +242,7 @@ CSAJIT_API csajit_status csajit_build(csajit_service* service, const csajit_spec
  * stays valid. Idempotent and cheap when repeated.
  * Errors: as csajit_build, and DISABLED, DRIVER_NOT_FOUND, DRIVER, DRIVER_TOO_OLD, NO_CONTEXT, UNSUPPORTED,
  * OUT_OF_MEMORY. */
-CSAJIT_API csajit_status csajit_prepare(csajit_service* service, const csajit_spec* spec,
-                                        struct CUstream_st* stream);
+CSAJIT_API csajit_status csajit_prepare(csajit_service* service, const csajit_spec* spec, struct CUstream_st* stream);
 
 /* Unloads every module that csajit loaded into `context` (NULL: the current one). Precondition: no csajit
  * work is running or captured in a graph that will run again there, and no other thread is launching into
@@ -260,7 +261,8 @@ typedef struct csajit_tensor {
                              (SBHD): num_tokens = num_segments * S, t counts in [0, S) of its segment */
 } csajit_tensor;
 
-enum { /* csajit_backward_args.flags */
+/* csajit_backward_args.flags */
+enum {
   CSAJIT_ACCUMULATE_GRAD_APE = 1u << 0 /* add to what grad_ape holds instead of overwriting it */
 };
 

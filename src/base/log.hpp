@@ -13,7 +13,8 @@ bool enabled(csajit_log_level level);
 void set_callback(csajit_log_callback callback, void* user);  // nullptr restores stderr
 void write(csajit_log_level level, std::string_view message);
 
-// True while a callback of the host (log or kernel callback) runs on this thread: entry points answer CSAJIT_E_REENTRANT.
+// True while a callback of the host (log or kernel callback) runs on this thread: entry points answer
+// CSAJIT_E_REENTRANT.
 bool in_callback();
 // Marks the scope of a host callback on this thread.
 class CallbackScope {

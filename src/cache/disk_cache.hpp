@@ -22,8 +22,8 @@ namespace csajit {
 inline constexpr const char* schema_folder = "v1";
 
 struct DiskCacheOptions {
-  std::vector<std::string> ro_dirs;        // roots of read-only layers, in order
-  std::optional<std::string> write_dir;    // root of the writable cache; none: memory only
+  std::vector<std::string> ro_dirs;      // roots of read-only layers, in order
+  std::optional<std::string> write_dir;  // root of the writable cache; none: memory only
   Trust trust = Trust::owner;
   std::uint64_t max_bytes = 512ULL << 20;
   std::uint32_t lock_wait_ms = 20000;

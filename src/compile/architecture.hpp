@@ -12,11 +12,11 @@
 namespace csajit {
 
 struct Architecture {
-  int capability;           // 90 for compute capability 9.0
-  std::string_view name;    // "sm_90"
-  int max_smem_bytes;       // opt-in shared memory of one block
+  int capability;         // 90 for compute capability 9.0
+  std::string_view name;  // "sm_90"
+  int max_smem_bytes;     // opt-in shared memory of one block
   int max_threads_per_sm;
-  int nvrtc_major;          // the first NVRTC that knows it
+  int nvrtc_major;  // the first NVRTC that knows it
   int nvrtc_minor;
 };
 

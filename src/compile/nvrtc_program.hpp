@@ -19,9 +19,9 @@ struct EmbeddedFile {
 };
 
 struct CompileRequest {
-  EmbeddedFile source;                  // the file that holds the template
-  std::vector<EmbeddedFile> headers;    // all it may include
-  std::string name_expression;          // "csajit::compressor_forward<...>"
+  EmbeddedFile source;                // the file that holds the template
+  std::vector<EmbeddedFile> headers;  // all it may include
+  std::string name_expression;        // "csajit::compressor_forward<...>"
   const Architecture* arch = nullptr;
 };
 
