@@ -175,10 +175,13 @@ void add_check_command(CLI::App& app, Action& action) {
       "  |y - oracle| <= 0.5 ulp of its type + 2^-20 * (sum of the absolute terms)      windows of up to 16 entries\n"
       "  |y - oracle| <= 0.5 ulp of its type + 2^-18 * (sum of the absolute terms)      longer ones, and head_dim 1\n"
       "where the terms of out are kv_k p_k; of grad_kv, g p_k; of grad_score, p_k g kv_k and p_k (g kv_i p_i) for\n"
-      "every i of the window; of grad_ape, those of every row that adds to it. The table shows the largest error in\n"
-      "units of that bound. Besides: every element is written, slots that no row consumes get +0 to the bit, NaN in\n"
-      "slots that nobody may read stays there, no byte outside the outputs changes, and a second run gives the same\n"
-      "bits. Cases named \"bad tables\" check only that the memory around the tensors survives.\n"
+      "every i of the window; of grad_ape, those of every row that adds to it. Where fp32 rounds a large exponent, "
+      "p_k\n"
+      "counts 1/2 + (|x_k| + |max x| + |x_k - max x|) / 16 times in them, if that is more than once. The table shows\n"
+      "the largest error in units of that bound. Besides: every element is written, slots that no row consumes get\n"
+      "+0 to the bit, NaN in slots that nobody may read stays there, no byte outside the outputs changes, and a\n"
+      "second run gives the same bits. Cases named \"bad tables\" check only that the memory around the tensors\n"
+      "survives.\n"
       "\nExit status 1 if a case fails or if there is no GPU. SKIP: a type that this build does not serve.");
   check->callback([&action, options] { action = [options] { return Check(*options).run(); }; });
 }
