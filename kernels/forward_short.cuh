@@ -10,7 +10,7 @@
 namespace csajit {
 
 template <int RATIO, int HEAD_DIM, int COFF, DType KV, DType SCORE, DType OUT, bool HAS_APE, int VEC>
-__global__ void __launch_bounds__(kShortForwardThreads)
+__global__ void __launch_bounds__(kShortForwardThreads, 1)
     compressor_forward_short(const __grid_constant__ LaunchArgs args) {
   constexpr int kColumnThreads = short_forward_column_threads(HEAD_DIM, VEC);
   constexpr int kRows = short_forward_rows(HEAD_DIM, VEC);

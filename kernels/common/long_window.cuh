@@ -170,7 +170,7 @@ struct LongWindow {
     for (int j = 0; j < VEC; ++j) {
       const float rcp = reciprocal(den[j]);
 #pragma unroll
-      for (int i = 0; i < kEntries; ++i) p[i][j] = mul(p[i][j], rcp);
+      for (int i = 0; i < kEntries; ++i) p[i][j] = divide_normal(p[i][j], den[j], rcp);  // below 2^-76 within an ulp
     }
   }
 };
