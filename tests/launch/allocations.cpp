@@ -24,7 +24,9 @@ std::uint64_t allocations() { return count.load(std::memory_order_relaxed); }
 
 #if defined(CSAJIT_SANITIZED)
 // The sanitizer's runtime has operators of its own and tells whoever asks.
-#include <sanitizer/allocator_interface.h>
+// Declared here since GCC installs no header for it.
+extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*allocated)(const volatile void*, std::size_t),
+                                                         void (*released)(const volatile void*));
 
 namespace {
 void count_allocation(const volatile void*, std::size_t) { count.fetch_add(1, std::memory_order_relaxed); }
