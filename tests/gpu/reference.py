@@ -83,7 +83,7 @@ class Results:
     grad_ape_terms: torch.Tensor = None
 
 
-def _window_tokens(spec, starts):
+def window_tokens(spec, starts):
     """(rows, win) token numbers; the first half of an overlapping window may lie before its segment."""
     own = starts[:, None] + torch.arange(spec.ratio, device=starts.device)[None, :]
     return own if spec.coff == 1 else torch.cat([own - spec.ratio, own], dim=1)
@@ -157,24 +157,41 @@ def _eager_piece(kv, score, ape, missing, grad_out, out_dtype, weight_dtype):
     return (out.detach(),) + tuple(grads) + ((None,) if ape is None else ())
 
 
+def _weight_terms(logits, weights):
+    """The weights as the absolute terms of the per-element bound count them.
+
+    fp32 rounds x = score + ape, the maximum and x - maximum before exp sees them, so a weight carries a relative
+    error of up to 2^-24 * (|x| + |maximum| + |x - maximum|) beside the 2^-21 or so of exp and of the sums. The
+    factor is 1 up to a sum of 8, where the contract's bound stands unchanged. (PyTorch's own fp32 results pass the
+    unweighted bound.) A weight below 2^-126 is a multiple of 2^-149, however small: the constant stands for that.
+    """
+    top = logits.amax(dim=1, keepdim=True)
+    exponents = logits.abs() + top.abs() + (logits - top).abs()
+    factor = (0.5 + exponents / 16.0).clamp(min=1.0)
+    return torch.where(weights > 0, weights * factor + 2.0**-128, weights)
+
+
 def _oracle_piece(kv, score, ape, missing, grad_out):
     """The same in fp64 by the formulas, and the sums of absolute terms."""
     kv = kv.double().masked_fill(missing, 0.0)
     logits = score.double() if ape is None else score.double() + ape.double()
-    weights = logits.masked_fill(missing, float("-inf")).softmax(dim=1)
+    logits = logits.masked_fill(missing, float("-inf"))
+    weights = logits.softmax(dim=1)
     products = kv * weights
-    out, out_terms = products.sum(dim=1), products.abs().sum(dim=1)
+    weight_terms = _weight_terms(logits, weights)
+    out, out_terms = products.sum(dim=1), (kv.abs() * weight_terms).sum(dim=1)
     if grad_out is None:
         return (out, None, None, None), (out_terms, None, None, None)
     grad = grad_out.double()[:, None, :]
     grad_kv = grad * weights
     terms = grad * products
-    total, total_abs = terms.sum(dim=1, keepdim=True), terms.abs().sum(dim=1, keepdim=True)
+    total = terms.sum(dim=1, keepdim=True)
     grad_score = terms - weights * total
-    score_terms = terms.abs() + weights * total_abs
+    absolute = (grad * kv).abs()
+    score_terms = weight_terms * (absolute + (absolute * weight_terms).sum(dim=1, keepdim=True))
     return (
         (out, grad_kv, grad_score, grad_score.sum(dim=0, keepdim=True)),
-        (out_terms, grad_kv.abs(), score_terms, score_terms.sum(dim=0, keepdim=True)),
+        (out_terms, grad.abs() * weight_terms, score_terms, score_terms.sum(dim=0, keepdim=True)),
     )
 
 
@@ -221,7 +238,7 @@ def reference(kind, spec, pack, kv, score, ape, grad_out):
     for (low_row, high_row), columns in _pieces(spec, end - begin):
         rows = slice(low_row, high_row)
         out_rows = slice(begin + low_row, begin + high_row)
-        tokens = _window_tokens(spec, starts[rows])
+        tokens = window_tokens(spec, starts[rows])
         missing = _missing(spec, firsts[rows])
         inputs = (
             _gather(spec, kv, tokens, columns),
@@ -263,7 +280,7 @@ def reference(kind, spec, pack, kv, score, ape, grad_out):
 
 def _capacity_row(spec, kv, score, ape, oracle, out_dtype, weight_dtype):
     """A first block at token 0, whatever segment lies there."""
-    tokens = _window_tokens(spec, torch.zeros(1, dtype=torch.int64, device=kv.device))
+    tokens = window_tokens(spec, torch.zeros(1, dtype=torch.int64, device=kv.device))
     missing = _missing(spec, torch.ones(1, dtype=torch.bool, device=kv.device))
     columns = (0, spec.head_dim)
     inputs = (
@@ -283,7 +300,7 @@ def consumed_slots(spec, pack, device):
     """(T, W) bool: slots of kv and score that a true row reads; every other gradient is exactly +0."""
     starts, firsts = pack.row_starts(device)
     mask = torch.zeros((pack.num_tokens, spec.columns), dtype=torch.bool, device=device)
-    tokens = _window_tokens(spec, starts)
+    tokens = window_tokens(spec, starts)
     ones = torch.ones((1, 1, 1), dtype=torch.bool, device=device).expand(tokens.size(0), tokens.size(1), spec.head_dim)
     _scatter(spec, mask, tokens, firsts, (0, spec.head_dim), ones)
     return mask

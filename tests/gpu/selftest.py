@@ -15,11 +15,11 @@ except ImportError:
     print("0 passed, 0 failed, 1 skipped")
     sys.exit(0)
 
-import case as case_module
 import compare as contract
 import parity
 from case import Case, run_case
 from csajit_ctypes import Spec
+from data import make_data
 from reference import Pack, consumed_slots, reference
 
 DEVICE = "cpu"
@@ -82,7 +82,7 @@ def check_oracle_against_loops():
     for ratio, coff, ape in ((3, 1, True), (3, 2, True), (1, 2, True), (4, 2, False)):
         for lens, more in packs:
             case = Case("loops", Spec(ratio, 5, coff, "fp32", ape=ape), Pack(lens, ratio, **more))
-            data = case_module.make_data(case, DEVICE)
+            data = make_data(case, DEVICE)
             kv, score = torch.nan_to_num(data.kv), torch.nan_to_num(data.score)
             inputs = (case.spec, case.pack, kv, score, data.ape, data.grad_out)
             result = reference("oracle", *inputs)
@@ -101,7 +101,7 @@ def check_pieces_agree():
     import reference as module
 
     case = Case("pieces", Spec(4, 300, 2, "bf16"), Pack([200, 331], 4, extra_rows=1))
-    data = case_module.make_data(case, DEVICE)
+    data = make_data(case, DEVICE)
     inputs = (case.spec, case.pack, data.kv, data.score, data.ape, data.grad_out)
     whole = {kind: reference(kind, *inputs) for kind in ("eager", "oracle")}
     before = module.MAX_PIECE_ELEMENTS
@@ -256,7 +256,8 @@ def check_shares_are_counted():
         ours, misses = eager.clone(), []
         ours[:differing] = 1.0 - 2.0**-8
         oracle = torch.full((count,), 1.0 - 2.0**-9, dtype=torch.float64)
-        contract.judge_rounded("out", ours, eager, oracle, oracle, False, False, [], misses)
+        rules = contract.Rules(False, False, count)
+        contract.judge_rounded("out", ours, eager, oracle, oracle, rules, [], misses)
         assert bool(misses) != fine, (count, differing, misses)
 
 
@@ -271,7 +272,7 @@ def check_ulp():
 def check_upstream_bound_is_within_reach():
     """Upstream-eager and fp32-eager themselves are within the looser bound on a real shape."""
     case = Case("upstream", Spec(4, 128, 2), Pack([2048] * 2, 4))
-    data = case_module.make_data(case, DEVICE)
+    data = make_data(case, DEVICE)
     inputs = (case.spec, case.pack, data.kv, data.score, data.ape, data.grad_out)
     upstream, eager = reference("upstream", *inputs), reference("eager", *inputs)
     for name in ("out", "grad_kv", "grad_score", "grad_ape"):

@@ -9,9 +9,10 @@ import sys
 
 import torch
 
-import case as case_module
-from case import Case
+import memory
+from case import Case, execute
 from csajit_ctypes import Service, Spec
+from data import make_data
 from reference import Pack
 
 GARBAGE = 0x7FFFFFFF
@@ -68,14 +69,14 @@ def main():
         return 0
     torch.zeros(1, device="cuda")
     # Tensors end where their allocations end: guard elements would hide a stray access from the checker.
-    case_module.GUARD_ELEMENTS = 0
+    memory.GUARD_ELEMENTS = 0
     count, misses = 0, []
     rng = random.Random(3)
     with Service() as service:
         for case in cases():
-            data = case_module.make_data(case, "cuda")
+            data = make_data(case, "cuda")
             # An uninitialised workspace, so that a read before a write is seen.
-            case_module.execute(service, case, data, "cuda", case.layout, case.shift, None, misses)
+            execute(service, case, data, "cuda", case.layout, case.shift, None, misses)
             count += 1
         for spec in (Spec(4, 128, 2), Spec(4, 128, 1), Spec(128, 128, 1), Spec(32, 65, 2)):
             for _ in range(8):

@@ -1,0 +1,53 @@
+"""Memory for a call: slabs full of NaN bits, and views of every layout in them. Knows no data.
+
+Views lie between guard elements; a slab remembers which elements its views may write, so that any other write shows.
+"""
+
+import torch
+
+from compare import bits
+
+GUARD_ELEMENTS = 64
+
+
+class Slab:
+    """One allocation full of 0xFF bytes (NaN in every dtype) that remembers which elements views may write."""
+
+    def __init__(self, elements, dtype, device):
+        raw = torch.full((elements * dtype.itemsize,), 0xFF, dtype=torch.uint8, device=device)
+        self.flat = raw.view(dtype)
+        self.used = torch.zeros(elements, dtype=torch.bool, device=device)
+
+    def view(self, size, strides, offset):
+        self.used.as_strided(size, strides, offset).fill_(True)
+        return self.flat.as_strided(size, strides, offset)
+
+    def gaps_untouched(self):
+        return bool(((bits(self.flat) == -1) | self.used).all())
+
+
+def make_views(layout, pack, columns, dtypes, device, shift, row_gap):
+    """Slabs and one view for each dtype: (T, columns), or (B, S, columns) when the pack is batched."""
+    fused = layout == "fused" and len(set(dtypes)) == 1
+    parts = len(dtypes) if fused else 1
+    row = columns * parts + (row_gap if layout == "strided" else 0)
+    segments, tokens = len(pack.lens), pack.batched_tokens
+    if not tokens:
+        size, strides = (pack.num_tokens, columns), (row, 1)
+    elif layout == "sbhd":
+        size, strides = (segments, tokens, columns), (row, segments * row, 1)
+    else:
+        size, strides = (segments, tokens, columns), (tokens * row, row, 1)
+    total = pack.num_tokens * row + 2 * GUARD_ELEMENTS + shift
+    slabs, views = [], []
+    for index, dtype in enumerate(dtypes):
+        if index == 0 or not fused:
+            slabs.append(Slab(total, dtype, device))
+        offset = GUARD_ELEMENTS + shift + (index * columns if fused else 0)
+        views.append(slabs[-1].view(size, strides, offset))
+    return slabs, views
+
+
+def make_matrix(rows, columns, dtype, device, shift, gap):
+    slab = Slab(rows * (columns + gap) + 2 * GUARD_ELEMENTS + shift, dtype, device)
+    return slab, slab.view((rows, columns), (columns + gap, 1), GUARD_ELEMENTS + shift)
