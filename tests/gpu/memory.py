@@ -26,11 +26,19 @@ class Slab:
         return bool(((bits(self.flat) == -1) | self.used).all())
 
 
+def _row_elements(layout, columns, fused, row_gap):
+    return columns * (2 if fused else 1) + (row_gap if layout == "strided" else 0)
+
+
+def row_elements(layout, spec, row_gap):
+    """Elements from a token's kv to the next one's in a packed layout."""
+    return _row_elements(layout, spec.columns, layout == "fused" and spec.kv == spec.score, row_gap)
+
+
 def make_views(layout, pack, columns, dtypes, device, shift, row_gap):
     """Slabs and one view for each dtype: (T, columns), or (B, S, columns) when the pack is batched."""
     fused = layout == "fused" and len(set(dtypes)) == 1
-    parts = len(dtypes) if fused else 1
-    row = columns * parts + (row_gap if layout == "strided" else 0)
+    row = _row_elements(layout, columns, fused, row_gap)
     segments, tokens = len(pack.lens), pack.batched_tokens
     if not tokens:
         size, strides = (pack.num_tokens, columns), (row, 1)

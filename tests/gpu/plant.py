@@ -86,7 +86,7 @@ class Planter:
             row = torch.where(column % 4 == 0, 0, (column * 7 + 3) % rows)
             chosen[row, column] = (column + first) % count
             return chosen
-        # Rows count up the plans, columns shift them: each plan meets each lane once in count * LANES rows at most.
+        # Rows count up the plans, columns shift them.
         row, column = torch.arange(rows, device=device)[:, None], torch.arange(columns, device=device)[None]
         chosen = (row + column // LANES * 17 + column % LANES * (count // LANES + 1)) % count
         return chosen.expand(rows, columns).contiguous()

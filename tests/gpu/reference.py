@@ -186,9 +186,10 @@ def _oracle_piece(kv, score, ape, missing, grad_out):
     grad_kv = grad * weights
     terms = grad * products
     total = terms.sum(dim=1, keepdim=True)
-    grad_score = terms - weights * total
+    grad_score = (terms - weights * total).masked_fill(missing, 0.0)
     absolute = (grad * kv).abs()
     score_terms = weight_terms * (absolute + (absolute * weight_terms).sum(dim=1, keepdim=True))
+    score_terms = score_terms.masked_fill(missing, 0.0)
     return (
         (out, grad_kv, grad_score, grad_score.sum(dim=0, keepdim=True)),
         (out_terms, grad.abs() * weight_terms, score_terms, score_terms.sum(dim=0, keepdim=True)),

@@ -16,10 +16,12 @@ except ImportError:
     sys.exit(0)
 
 import compare as contract
-import parity
+import named_cases
+import plant
 from case import Case, run_case
 from csajit_ctypes import Spec
 from data import make_data
+from random_cases import DTYPE_SETS, count_quotas, random_case
 from reference import Pack, consumed_slots, reference
 
 DEVICE = "cpu"
@@ -282,17 +284,99 @@ def check_upstream_bound_is_within_reach():
 
 
 def check_random_cases_are_legal():
-    for seed in range(3000):
-        case = parity.random_case(seed, ["bf16", "fp16", "fp32", "mixed"])
-        pack, spec = case.pack, case.spec
-        assert pack.num_rows == 0 or pack.num_tokens >= spec.ratio, case
-        assert not pack.batched_tokens or pack.batched_tokens >= max([spec.ratio, *pack.lens]), case
-        assert pack.num_tokens * spec.columns < 2e7, case
-    for seed in range(16):
-        case = parity.random_case(seed, ["bf16", "fp16", "fp32", "mixed"])
-        if case.pack.num_tokens * case.spec.columns < 3e5:
+    names = list(DTYPE_SETS)
+    for seed in range(1, 9):
+        cases = [random_case(seed, number, names) for number in range(300)]
+        for case in cases:
+            pack, spec = case.pack, case.spec
+            assert pack.num_rows == 0 or pack.num_tokens >= spec.ratio, case
+            assert not pack.batched_tokens or pack.batched_tokens >= max([spec.ratio, *pack.lens]), case
+            assert pack.num_tokens * spec.columns < 3e7, case
+        for name, (count, least) in count_quotas(cases).items():
+            assert count >= least, (seed, name, count, least)
+        assert sum(case.pack.true_rows[1] > case.pack.true_rows[0] for case in cases) > 200
+    ran = 0
+    for number in range(60):
+        case = random_case(1, number, names)
+        if case.pack.num_tokens * case.spec.columns < 2e5:
             verdict = verdict_of(case)
             assert not verdict.misses, (case.name, verdict.misses)
+            ran += 1
+    assert ran > 5, ran
+
+
+def check_plans_reach_every_position():
+    """Each plan lands in each lane of a short window and somewhere in a long one, missing entries not counted."""
+    for ratio, head_dim, coff in named_cases.PLANTED:
+        window = coff * ratio
+        pack = Pack(named_cases.planted_lens(ratio, window, head_dim), ratio)
+        _, firsts = pack.row_starts(DEVICE)
+        for plans in (plant.single_plans(window), plant.joint_plans(window), plant.largest_plans(window)):
+            planter = plant.Planter(plans)
+            chosen = planter.assign(firsts.numel(), head_dim, DEVICE, None)[~firsts]
+            lanes = min(4, head_dim) if window <= 16 else 1
+            for lane in range(lanes):
+                columns = chosen[:, lane::4] if window <= 16 else chosen
+                missed = set(range(len(plans))) - set(columns.unique().tolist())
+                assert not missed, (ratio, head_dim, coff, len(plans), lane, len(missed))
+
+
+def check_planted_values_land():
+    """What the windows hold after planting, read by the text, is what the plans say."""
+    spec = Spec(4, 8, 2, "fp32")
+    pack = Pack(named_cases.planted_lens(4, 8, 8), 4, cu_start=3, comp_start=2, padding=2)
+    plans = plant.single_plans(8)
+    planter = plant.Planter(plans)
+    case = Case("planted", spec, pack, plant=planter)
+    data = make_data(case, DEVICE)
+    begin, end = pack.true_rows
+    chosen = planter.assign(end - begin, 8, DEVICE, None)
+    for row in range(begin, end):
+        slots = window_slots(spec, pack, row)
+        for j in range(8):
+            wanted = {(name, k): value for name, k, value in plans[int(chosen[row - begin, j])]}
+            for name in ("kv", "score"):
+                for k, slot in enumerate(slots):
+                    if slot is None:
+                        continue
+                    value, want = float(getattr(data, name)[slot[0], slot[1] + j]), wanted.get((name, k))
+                    same = math.isfinite(value) if want is None else value == want or math.isnan(value) and want != want
+                    assert same, (row, j, name, k, value, want)
+
+
+def check_planted_cases_pass_and_find_faults():
+    """The reference passes its own planted cases; a result that loses a NaN or makes one does not."""
+    names = ("r4 d128 c2", "r17 d65 c2", "r4 d1 c2")
+    ran = 0
+    for case in named_cases.named_cases(("bf16", "fp32", "bf16")):
+        if case.plant is None and case.score_sigma < 2.0 or not case.name.startswith(names):
+            continue
+        verdict = verdict_of(case)
+        assert not verdict.misses, (case.name, verdict.misses)
+        ran += 1
+        if "position" in case.name and "r4 d128" in case.name:
+            assert verdict_of(case, lambda o: "out" in o and o["out"].nan_to_num_(nan=0.5)).misses
+            assert verdict_of(case, lambda o: "grad_ape" in o and o["grad_ape"].nan_to_num_(nan=0.5)).misses
+    assert ran >= 25, ran
+    for kind in ("bf16", "fp16", "fp32"):
+        case = next(c for c in named_cases.named_cases((kind,) * 3) if "r4 d128" in c.name and "largest" in c.name)
+        assert not verdict_of(case).misses
+        assert verdict_of(case, lambda o: "out" in o and o["out"].masked_fill_(o["out"].abs() > 6e4, float("inf"))).misses
+
+
+def check_bound_counts_rounded_exponents():
+    """An exact fp32 evaluation of a wide window keeps the weighted bound, though not always the plain one."""
+    case = Case("spread", Spec(8, 64, 2, "fp32"), Pack([1023, 2048], 8), score_sigma=40.0)
+    data = make_data(case, DEVICE)
+    inputs = (case.spec, case.pack, data.kv, data.score, data.ape, data.grad_out)
+    eager, oracle = reference("eager", *inputs), reference("oracle", *inputs)
+    for name in ("out", "grad_kv", "grad_score"):
+        terms = getattr(oracle, name + "_terms")
+        assert contract.bound_misses(getattr(eager, name), getattr(oracle, name), terms, 20) == 0, name
+        wrong = getattr(eager, name) * (1.0 + 2.0**-12)
+        assert contract.bound_misses(wrong, getattr(oracle, name), terms, 20) > 0, name
+    plain = oracle.grad_kv.abs()
+    assert contract.bound_misses(eager.grad_kv, oracle.grad_kv, plain, 20) > 0
 
 
 def main():
