@@ -9,27 +9,28 @@ from reference import TORCH_DTYPES
 class Call:
     """Packed, contiguous buffers of one forward and backward, at fixed addresses as a captured graph needs them."""
 
-    def __init__(self, service, spec, lens, num_tokens=None, num_rows=None, seed=1):
-        self.service, self.spec = service, spec
+    def __init__(self, service, spec, lens, num_tokens=None, num_rows=None, seed=1, fill=True, device="cuda"):
+        self.service, self.spec, self.device = service, spec, device
         self.num_tokens = sum(lens) if num_tokens is None else num_tokens
         self.num_rows = sum(length // spec.ratio for length in lens) if num_rows is None else num_rows
         wide = (self.num_tokens, spec.columns)
         narrow = (self.num_rows, spec.head_dim)
         kv, score, out = TORCH_DTYPES[spec.kv], TORCH_DTYPES[spec.score], TORCH_DTYPES[spec.out]
-        self.kv = torch.empty(wide, dtype=kv, device="cuda")
-        self.score = torch.empty(wide, dtype=score, device="cuda")
-        self.ape = torch.empty((spec.ratio, spec.columns), device="cuda") if spec.ape else None
-        self.grad_out = torch.empty(narrow, dtype=out, device="cuda")
-        self.cu = torch.empty(len(lens) + 1, dtype=torch.int32, device="cuda")
+        self.kv = torch.empty(wide, dtype=kv, device=self.device)
+        self.score = torch.empty(wide, dtype=score, device=self.device)
+        self.ape = torch.empty((spec.ratio, spec.columns), device=self.device) if spec.ape else None
+        self.grad_out = torch.empty(narrow, dtype=out, device=self.device)
+        self.cu = torch.empty(len(lens) + 1, dtype=torch.int32, device=self.device)
         self.comp = torch.empty_like(self.cu)
-        self.out = torch.empty(narrow, dtype=out, device="cuda")
-        self.grad_kv = torch.empty(wide, dtype=kv, device="cuda")
-        self.grad_score = torch.empty(wide, dtype=score, device="cuda")
+        self.out = torch.empty(narrow, dtype=out, device=self.device)
+        self.grad_kv = torch.empty(wide, dtype=kv, device=self.device)
+        self.grad_score = torch.empty(wide, dtype=score, device=self.device)
         self.grad_ape = torch.empty_like(self.ape) if spec.ape else None
         size = service.workspace_size(spec, self.num_rows)
-        self.workspace = torch.empty(size, dtype=torch.uint8, device="cuda") if size else None
+        self.workspace = torch.empty(size, dtype=torch.uint8, device=self.device) if size else None
         self.set_lens(lens)
-        self.set_data(seed)
+        if fill:
+            self.set_data(seed)
 
     def set_lens(self, lens):
         """Other segment tables in the same buffers."""
@@ -41,11 +42,11 @@ class Call:
         self.comp.copy_(torch.tensor(comp, dtype=torch.int32))
 
     def set_data(self, seed):
-        generator = torch.Generator(device="cuda")
+        generator = torch.Generator(device=self.device)
         generator.manual_seed(seed)
         for tensor, sigma in ((self.kv, 1.0), (self.score, 1.5), (self.ape, 0.25), (self.grad_out, 1.0)):
             if tensor is not None:
-                tensor.copy_(torch.randn(tensor.shape, device="cuda", generator=generator) * sigma)
+                tensor.copy_(torch.randn(tensor.shape, device=self.device, generator=generator) * sigma)
 
     def outputs(self):
         named = {"out": self.out, "grad_kv": self.grad_kv, "grad_score": self.grad_score, "grad_ape": self.grad_ape}
@@ -81,7 +82,8 @@ class Call:
         self.spoil()
         self.forward(service)
         self.backward(service)
-        torch.cuda.synchronize()
+        if self.device != "cpu":
+            torch.cuda.synchronize()
         return {name: tensor.clone() for name, tensor in self.outputs().items()}
 
     def replay(self, graph):

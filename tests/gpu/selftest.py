@@ -16,33 +16,15 @@ except ImportError:
     sys.exit(0)
 
 import compare as contract
-import named_cases
-import plant
+import selftest_cases
 from case import Case, run_case
 from csajit_ctypes import Spec
 from data import make_data
-from random_cases import DTYPE_SETS, count_quotas, random_case
+from fake_service import FakeService
+from selftest_cases import window_slots
 from reference import Pack, consumed_slots, reference
 
 DEVICE = "cpu"
-
-
-def window_slots(spec, pack, row):
-    """[(token, column offset, APE row)] of a row in window order, None where an entry is missing; by the text."""
-    begin, end = pack.true_rows
-    segment, n = None, 0
-    if begin <= row < end:
-        for index in range(len(pack.lens)):
-            if pack.comp[index] <= row < pack.comp[index + 1]:
-                segment, n = index, row - pack.comp[index]
-    base = 0
-    if segment is not None:
-        base = segment * pack.batched_tokens if pack.batched_tokens else pack.cu[segment]
-    t0, r, d = base + n * spec.ratio, spec.ratio, spec.head_dim
-    if spec.coff == 1:
-        return [(t0 + k, 0, k) for k in range(r)]
-    first = [(t0 - r + k, 0, k) if n > 0 else None for k in range(r)]
-    return first + [(t0 + k, d, k) for k in range(r)]
 
 
 def by_loops(spec, pack, kv, score, ape, grad_out):
@@ -120,49 +102,8 @@ def check_pieces_agree():
         module.MAX_PIECE_ELEMENTS = before
 
 
-class FakeService:
-    """Answers by the reference itself, so that a faultless run is bit-equal; fault(outputs by name) spoils it."""
-
-    def __init__(self, case, fault=None):
-        self.case, self.fault = case, fault or (lambda _: None)
-        self.call = 0
-
-    def workspace_size(self, spec, rows):
-        return 64 if spec.ape and rows else 0
-
-    def _run(self, kv, score, ape, grad_out):
-        shape = (self.case.pack.num_tokens, self.case.spec.columns)
-        kv, score = kv.reshape(shape), score.reshape(shape)
-        return reference("eager", self.case.spec, self.case.pack, kv, score, ape, grad_out)
-
-    def forward(self, spec, kv, score, ape, cu, comp, out):
-        assert cu.tolist() == self.case.pack.cu and comp.tolist() == self.case.pack.comp
-        out.copy_(self._run(kv, score, ape, None).out)
-        self.call += 1
-        self.fault({"out": out, "call": self.call})
-
-    def backward(
-        self, spec, kv, score, ape, cu, comp, grad_out, grad_kv, grad_score, grad_ape, workspace, accumulate_grad_ape
-    ):
-        result = self._run(kv, score, ape, grad_out)
-        for view, value in ((grad_kv, result.grad_kv), (grad_score, result.grad_score)):
-            if view is not None:
-                view.copy_(value.view(view.shape))
-        if grad_ape is not None:
-            grad_ape.copy_(grad_ape + result.grad_ape if accumulate_grad_ape else result.grad_ape)
-        self.fault(
-            {
-                "grad_kv": grad_kv,
-                "grad_score": grad_score,
-                "grad_ape": grad_ape,
-                "workspace": workspace,
-                "call": self.call,
-            }
-        )
-
-
 def verdict_of(case, fault=None):
-    return run_case(FakeService(case, fault), case, DEVICE)
+    return run_case(FakeService(fault), case, DEVICE)
 
 
 def check_faultless_cases_pass():
@@ -240,7 +181,7 @@ def check_faults_are_seen():
             grad_kv = arguments[7]
             grad_kv.as_strided((4,), (1,), grad_kv.storage_offset() - 4).zero_()
 
-    assert run_case(Eager(unwanted), unwanted, DEVICE).misses
+    assert run_case(Eager(), unwanted, DEVICE).misses
 
     for spec in (Spec(4, 128, 2), Spec(128, 128, 1)):
         planted = Case("mask", spec, Pack([515, 1030], spec.ratio), non_finite=True)
@@ -283,87 +224,6 @@ def check_upstream_bound_is_within_reach():
         assert not misses, misses
 
 
-def check_random_cases_are_legal():
-    names = list(DTYPE_SETS)
-    for seed in range(1, 9):
-        cases = [random_case(seed, number, names) for number in range(300)]
-        for case in cases:
-            pack, spec = case.pack, case.spec
-            assert pack.num_rows == 0 or pack.num_tokens >= spec.ratio, case
-            assert not pack.batched_tokens or pack.batched_tokens >= max([spec.ratio, *pack.lens]), case
-            assert pack.num_tokens * spec.columns < 3e7, case
-        for name, (count, least) in count_quotas(cases).items():
-            assert count >= least, (seed, name, count, least)
-        assert sum(case.pack.true_rows[1] > case.pack.true_rows[0] for case in cases) > 200
-    ran = 0
-    for number in range(60):
-        case = random_case(1, number, names)
-        if case.pack.num_tokens * case.spec.columns < 2e5:
-            verdict = verdict_of(case)
-            assert not verdict.misses, (case.name, verdict.misses)
-            ran += 1
-    assert ran > 5, ran
-
-
-def check_plans_reach_every_position():
-    """Each plan lands in each lane of a short window and somewhere in a long one, missing entries not counted."""
-    for ratio, head_dim, coff in named_cases.PLANTED:
-        window = coff * ratio
-        pack = Pack(named_cases.planted_lens(ratio, window, head_dim), ratio)
-        _, firsts = pack.row_starts(DEVICE)
-        for plans in (plant.single_plans(window), plant.joint_plans(window), plant.largest_plans(window)):
-            planter = plant.Planter(plans)
-            chosen = planter.assign(firsts.numel(), head_dim, DEVICE, None)[~firsts]
-            lanes = min(4, head_dim) if window <= 16 else 1
-            for lane in range(lanes):
-                columns = chosen[:, lane::4] if window <= 16 else chosen
-                missed = set(range(len(plans))) - set(columns.unique().tolist())
-                assert not missed, (ratio, head_dim, coff, len(plans), lane, len(missed))
-
-
-def check_planted_values_land():
-    """What the windows hold after planting, read by the text, is what the plans say."""
-    spec = Spec(4, 8, 2, "fp32")
-    pack = Pack(named_cases.planted_lens(4, 8, 8), 4, cu_start=3, comp_start=2, padding=2)
-    plans = plant.single_plans(8)
-    planter = plant.Planter(plans)
-    case = Case("planted", spec, pack, plant=planter)
-    data = make_data(case, DEVICE)
-    begin, end = pack.true_rows
-    chosen = planter.assign(end - begin, 8, DEVICE, None)
-    for row in range(begin, end):
-        slots = window_slots(spec, pack, row)
-        for j in range(8):
-            wanted = {(name, k): value for name, k, value in plans[int(chosen[row - begin, j])]}
-            for name in ("kv", "score"):
-                for k, slot in enumerate(slots):
-                    if slot is None:
-                        continue
-                    value, want = float(getattr(data, name)[slot[0], slot[1] + j]), wanted.get((name, k))
-                    same = math.isfinite(value) if want is None else value == want or math.isnan(value) and want != want
-                    assert same, (row, j, name, k, value, want)
-
-
-def check_planted_cases_pass_and_find_faults():
-    """The reference passes its own planted cases; a result that loses a NaN or makes one does not."""
-    names = ("r4 d128 c2", "r17 d65 c2", "r4 d1 c2")
-    ran = 0
-    for case in named_cases.named_cases(("bf16", "fp32", "bf16")):
-        if case.plant is None and case.score_sigma < 2.0 or not case.name.startswith(names):
-            continue
-        verdict = verdict_of(case)
-        assert not verdict.misses, (case.name, verdict.misses)
-        ran += 1
-        if "position" in case.name and "r4 d128" in case.name:
-            assert verdict_of(case, lambda o: "out" in o and o["out"].nan_to_num_(nan=0.5)).misses
-            assert verdict_of(case, lambda o: "grad_ape" in o and o["grad_ape"].nan_to_num_(nan=0.5)).misses
-    assert ran >= 25, ran
-    for kind in ("bf16", "fp16", "fp32"):
-        case = next(c for c in named_cases.named_cases((kind,) * 3) if "r4 d128" in c.name and "largest" in c.name)
-        assert not verdict_of(case).misses
-        assert verdict_of(case, lambda o: "out" in o and o["out"].masked_fill_(o["out"].abs() > 6e4, float("inf"))).misses
-
-
 def check_bound_counts_rounded_exponents():
     """An exact fp32 evaluation of a wide window keeps the weighted bound, though not always the plain one."""
     case = Case("spread", Spec(8, 64, 2, "fp32"), Pack([1023, 2048], 8), score_sigma=40.0)
@@ -380,7 +240,8 @@ def check_bound_counts_rounded_exponents():
 
 
 def main():
-    checks = [value for name, value in globals().items() if name.startswith("check_")]
+    modules = (globals(), vars(selftest_cases))
+    checks = [value for module in modules for name, value in module.items() if name.startswith("check_")]
     failed = 0
     for check in checks:
         start = time.monotonic()
