@@ -106,6 +106,17 @@ def check_new_contents(service, spec, lens, smaller, tally):
     tally.check(not differing_bits(replayed, call.direct()), text)
     fresh = Call(service, spec, smaller, num_tokens=call.num_tokens, num_rows=call.num_rows, seed=2)
     tally.check(not differing_bits(replayed, fresh.direct()), f"{spec} {smaller}: the same from fresh buffers")
+    exact = Call(service, spec, smaller)
+    exact.kv.copy_(call.kv[: exact.num_tokens])
+    exact.score.copy_(call.score[: exact.num_tokens])
+    exact.grad_out.copy_(call.grad_out[: exact.num_rows])
+    if exact.ape is not None:
+        exact.ape.copy_(call.ape)
+    sizes = {"out": exact.num_rows, "grad_kv": exact.num_tokens, "grad_score": exact.num_tokens, "grad_ape": None}
+    expected = exact.direct()
+    parts = {name: tensor[: sizes[name]] for name, tensor in replayed.items()}
+    text = f"{spec} {smaller}: a replay with R as a capacity has the bits of a direct call with the exact R"
+    tally.check(not differing_bits(expected, parts), text, str(differing_bits(expected, parts)))
 
 
 def check_paths(service, spec, lens, tally):

@@ -23,6 +23,7 @@ PLANTED = (
     (128, 64, 2),
     (256, 64, 2),
 )
+MAX_SPARSE_CASES = 13
 
 
 def text_of(lens):
@@ -43,9 +44,13 @@ def planted_cases(make):
         more = {"other_shifts": (2, 4), "row_gap": 3}
         spec = (ratio, head_dim, coff, lens)
         yield make(*spec, "each position", plant=plant.Planter(plant.single_plans(window)), **more)
-        yield make(*spec, "each position, sparse", plant=plant.Planter(plant.single_plans(window), True), **more)
         yield make(*spec, "values that meet", plant=plant.Planter(plant.joint_plans(window)), **more)
-        yield make(*spec, "values that meet, sparse", plant=plant.Planter(plant.joint_plans(window), True), **more)
+        singles, joints = plant.single_plans(window), plant.joint_plans(window)
+        for note, plans in (("each position", singles), ("values that meet", joints)):
+            # As many as it takes for each plan to have a column; of a single column only some.
+            for first in range(0, min(len(plans), MAX_SPARSE_CASES * head_dim), head_dim):
+                sparse = plant.Planter(plans, True, first=first)
+                yield make(*spec, f"{note}, sparse, from {first}", plant=sparse, **more)
         # Sums of the largest floats overflow in some order unless grad_out keeps them small; each partial sum of a
         # short window is eager's own, so there any grad_out does.
         for note, limit in (("", 0.25), (" and gradients", None)):

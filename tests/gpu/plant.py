@@ -67,24 +67,24 @@ def _largest(dtype):
 
 
 class Planter:
-    """Puts plans into windows. sparse: one planted window a column, so that grad_ape keeps finite columns and sums.
+    """Puts plans into windows. sparse: one planted window a column, so that grad_ape keeps finite columns and sums;
+    then column j takes plan first + j.
 
     grad_limit: grad_out is cut to [-limit, limit] first, so that no order of summation overflows.
     """
 
-    def __init__(self, plans, sparse=False, grad_limit=None):
-        self.plans, self.sparse, self.grad_limit = plans, sparse, grad_limit
+    def __init__(self, plans, sparse=False, grad_limit=None, first=0):
+        self.plans, self.sparse, self.grad_limit, self.first = plans, sparse, grad_limit, first
 
-    def assign(self, rows, columns, device, generator):
+    def assign(self, rows, columns, device):
         """(rows, columns) number of the plan of each window, -1: none."""
         count = len(self.plans)
         if self.sparse:
             chosen = torch.full((rows, columns), -1, dtype=torch.int64, device=device)
             column = torch.arange(columns, device=device)
-            first = int(torch.randint(count, (1,), generator=generator, device=device))
-            # Every fourth planted row is a segment's first one or near it; the others go through all rows.
+            # In every fourth column it is the first segment's first row; the others go through all rows.
             row = torch.where(column % 4 == 0, 0, (column * 7 + 3) % rows)
-            chosen[row, column] = (column + first) % count
+            chosen[row, column] = (column + self.first) % count
             return chosen
         # Rows count up the plans, columns shift them.
         row, column = torch.arange(rows, device=device)[:, None], torch.arange(columns, device=device)[None]
@@ -99,13 +99,12 @@ class Planter:
         starts, firsts = pack.row_starts(device)
         tokens = window_tokens(spec, starts)
         begin, _ = pack.true_rows
-        chosen = self.assign(starts.numel(), spec.head_dim, device, generator)
-        for number, plan in enumerate(self.plans):
+        chosen = self.assign(starts.numel(), spec.head_dim, device)
+        for number in chosen.unique().tolist():
+            plan = self.plans[number] if number >= 0 else []
             if not plan:
                 continue
             rows, columns = (chosen == number).nonzero(as_tuple=True)
-            if not rows.numel():
-                continue
             for name, k, value in plan:
                 target = getattr(data, name)
                 if isinstance(value, str):

@@ -3,7 +3,8 @@
 #
 # Usage: run.sh [RESULTS_DIR]
 # Environment: CSAJIT_BUILD_DIR (where libcsajit.so and csajit were built, default build/release), or CSAJIT_LIBRARY
-# and CSAJIT_CLI by themselves; GPU_STEPS, a list of step names to run instead of all.
+# and CSAJIT_CLI by themselves; GPU_STEPS, a list of step names to run instead of all; GPU_SEED, the seed of
+# parity_random.
 set -uo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -73,12 +74,19 @@ fi
 if python3 -c 'import torch' 2>/dev/null; then
   step exp_division 60 python3 "$here/exp_division.py"
   step parity 120 python3 "$here/parity.py"
-  step parity_random 100 python3 "$here/parity.py" --random 400 --seed 1 --seconds 60 --dtype bf16,fp16,fp32,mixed
+  step parity_dtypes 240 python3 "$here/parity.py" --dtype fp16,fp32,mixed
+  step parity_random 100 python3 "$here/parity.py" --random 300 --seed "${GPU_SEED:-1}" --seconds 95 \
+    --dtype bf16,fp16,fp32,mixed
+  step invariance 60 python3 "$here/invariance.py"
   step determinism 90 python3 "$here/determinism.py"
   step capture 60 python3 "$here/capture.py"
+  step streams 60 python3 "$here/streams.py"
+  step held_sms 40 python3 "$here/held_sms.py"
+  step large 120 python3 "$here/large.py"
 else
-  echo "skip parity, determinism, capture, exp_division: PyTorch is not installed for python3"
-  skipped=$((skipped + 5))
+  torch_steps="exp_division parity parity_dtypes parity_random invariance determinism capture streams held_sms large"
+  echo "skip $torch_steps: PyTorch is not installed for python3"
+  skipped=$((skipped + $(wc -w <<<"$torch_steps")))
 fi
 SANITIZE_SECONDS=50 step sanitize 240 bash "$here/sanitize.sh" "$results"
 echo "logs: $results ($SECONDS s)"

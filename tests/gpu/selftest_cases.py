@@ -74,7 +74,7 @@ def check_plans_reach_every_position():
         _, firsts = pack.row_starts(DEVICE)
         for plans in (plant.single_plans(window), plant.joint_plans(window), plant.largest_plans(window)):
             planter = plant.Planter(plans)
-            chosen = planter.assign(firsts.numel(), head_dim, DEVICE, None)[~firsts]
+            chosen = planter.assign(firsts.numel(), head_dim, DEVICE)[~firsts]
             lanes = min(4, head_dim) if window <= 16 else 1
             for lane in range(lanes):
                 columns = chosen[:, lane::4] if window <= 16 else chosen
@@ -91,7 +91,7 @@ def check_planted_values_land():
     case = Case("planted", spec, pack, plant=planter)
     data = make_data(case, DEVICE)
     begin, end = pack.true_rows
-    chosen = planter.assign(end - begin, 8, DEVICE, None)
+    chosen = planter.assign(end - begin, 8, DEVICE)
     for row in range(begin, end):
         slots = window_slots(spec, pack, row)
         for j in range(8):
@@ -122,7 +122,7 @@ def check_planted_cases_pass_and_find_faults():
     for kind in ("bf16", "fp16", "fp32"):
         case = next(c for c in named_cases.named_cases((kind,) * 3) if "r4 d128" in c.name and "largest" in c.name)
         assert not verdict_of(case).misses
-        assert verdict_of(case, lambda o: "out" in o and o["out"].masked_fill_(o["out"].abs() > 6e4, float("inf"))).misses
+        assert verdict_of(case, lambda o: "out" in o and o["out"].mul_(1e38)).misses
 
 
 class QuietTally:
