@@ -132,6 +132,9 @@ def named_cases(dtypes):
     for ratio, head_dim, coff in corners:
         yield make(ratio, head_dim, coff, [3, 515, 1024, 129])
     yield make(1, 128, 1, [64, 0, 253, 3], ape=False)
+    # Narrow rows, windows enough for an RMS: PyTorch sums these over many threads, in a tree.
+    yield make(128, 8, 2, [66000])
+    yield make(256, 16, 2, [66000])
     yield make(4, 128, 2, [1023, 2048, 509], ape=False)
     yield make(16, 128, 2, [1023, 2048, 509], "non-finite", non_finite=True)
     yield from planted_cases(make)
