@@ -77,14 +77,33 @@ Result<Shared> check_layout(const Spec& spec, const Args& args,
   return Shared{args.num_segments, length};
 }
 
-TensorRegion offsets_region(const char* name, const std::int32_t* offsets, std::int64_t num_segments) {
+// Memory without rows: an offsets array or the workspace. NULL is an empty one.
+Result<TensorRegion> flat_region(const char* name, const void* pointer, std::uint64_t bytes, bool is_output) {
   TensorRegion region;
   region.name = name;
-  if (offsets == nullptr) return region;
-  region.begin = address_of(offsets);
-  region.end = region.begin + static_cast<std::uint64_t>(num_segments + 1) * 4;
-  region.row_bytes = region.block_bytes = static_cast<std::int64_t>(region.end - region.begin);
+  region.is_output = is_output;
+  if (pointer == nullptr) return region;
+  region.begin = address_of(pointer);
+  if (__builtin_add_overflow(region.begin, bytes, &region.end)) {
+    return invalid(fmt::format("{}: {} bytes at {:#x} leave the address space", name, bytes, region.begin));
+  }
+  region.row_bytes = region.block_bytes = static_cast<std::int64_t>(bytes);
   return region;
+}
+
+struct OffsetRegions {
+  TensorRegion cu_seqlens;
+  TensorRegion cu_seqlens_comp;
+};
+
+template <class Args>
+Result<OffsetRegions> offset_regions(const Args& args) {
+  const std::uint64_t bytes = static_cast<std::uint64_t>(args.num_segments + 1) * sizeof(std::int32_t);
+  const auto cu = flat_region("cu_seqlens", args.cu_seqlens, bytes, false);
+  if (!cu) return cu.error();
+  const auto comp = flat_region("cu_seqlens_comp", args.cu_seqlens_comp, bytes, false);
+  if (!comp) return comp.error();
+  return OffsetRegions{*cu, *comp};
 }
 
 Result<TensorRegion> check_ape(const Spec& spec, const csajit_tensor& ape, const char* name, bool is_output) {
@@ -190,12 +209,9 @@ Result<LaunchPlan> plan_forward(const Spec& spec, const csajit_forward_args& arg
   rows.segment_stride = 0;
   const auto out = check_tensor(rows, {"out", 1, args.total_comp, spec.head_dim, out_bytes, true});
   if (!out) return out.error();
-  const std::array regions{*kv,
-                           *score,
-                           *ape,
-                           *out,
-                           offsets_region("cu_seqlens", args.cu_seqlens, args.num_segments),
-                           offsets_region("cu_seqlens_comp", args.cu_seqlens_comp, args.num_segments)};
+  const auto offsets = offset_regions(args);
+  if (!offsets) return offsets.error();
+  const std::array regions{*kv, *score, *ape, *out, offsets->cu_seqlens, offsets->cu_seqlens_comp};
   if (auto checked = check_disjoint(regions); !checked) return std::move(checked).error();
 
   fill_common(args, *layout, *kv, *score, *ape, launch_args);
@@ -271,8 +287,6 @@ Result<LaunchPlan> plan_backward(const Spec& spec, const csajit_backward_args& a
   if (!grad_out) return grad_out.error();
 
   TensorRegion workspace;
-  workspace.name = "workspace";
-  workspace.is_output = true;
   if (wants_ape) {
     const std::uint64_t needed = *workspace_bytes(spec, args.total_comp);
     if (args.workspace_bytes < needed) {
@@ -284,21 +298,15 @@ Result<LaunchPlan> plan_backward(const Spec& spec, const csajit_backward_args& a
       if (address_of(args.workspace) % 16 != 0) {
         return invalid(fmt::format("workspace: {:#x} is not aligned to 16 bytes", address_of(args.workspace)));
       }
-      workspace.begin = address_of(args.workspace);
-      workspace.end = workspace.begin + needed;
-      workspace.row_bytes = workspace.block_bytes = static_cast<std::int64_t>(needed);
+      const auto region = flat_region("workspace", args.workspace, needed, true);
+      if (!region) return region.error();
+      workspace = *region;
     }
   }
-  const std::array regions{*kv,
-                           *score,
-                           *ape,
-                           *grad_out,
-                           *grad_kv,
-                           *grad_score,
-                           grad_ape,
-                           workspace,
-                           offsets_region("cu_seqlens", args.cu_seqlens, args.num_segments),
-                           offsets_region("cu_seqlens_comp", args.cu_seqlens_comp, args.num_segments)};
+  const auto offsets = offset_regions(args);
+  if (!offsets) return offsets.error();
+  const std::array regions{*kv,         *score,   *ape,      *grad_out,           *grad_kv,
+                           *grad_score, grad_ape, workspace, offsets->cu_seqlens, offsets->cu_seqlens_comp};
   if (auto checked = check_disjoint(regions); !checked) return std::move(checked).error();
 
   fill_common(args, *layout, *kv, *score, *ape, launch_args);

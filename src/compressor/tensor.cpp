@@ -46,8 +46,9 @@ Result<TensorRegion> check_tensor(const csajit_tensor& tensor, const TensorShape
       __builtin_add_overflow(elements, shape.columns, &elements) ||
       __builtin_mul_overflow(elements, shape.element_bytes, &bytes) ||
       __builtin_add_overflow(address, static_cast<std::uint64_t>(bytes), &region.end)) {
-    return invalid(fmt::format("{}: {} segments x {} rows at strides {} and {} do not fit in 64 bits", shape.name,
-                               shape.segments, shape.rows, region.segment_stride, region.row_stride));
+    return invalid(fmt::format("{}: {} segments x {} rows at strides {} and {} from {:#x} on do not fit in 64 bits",
+                               shape.name, shape.segments, shape.rows, region.segment_stride, region.row_stride,
+                               address));
   }
   region.begin = address;
   region.row_bytes = shape.columns * shape.element_bytes;

@@ -58,6 +58,10 @@ case $1 in
     usage_error '"frob"' frob
     usage_error '"frob"' cache frob
     usage_error --frob warmup --frob
+    usage_error --cache-dir cache clear --cache-dir ""
+    usage_error --cache-dir info --cache-dir ""
+    usage_error --cache-dir warmup --arch sm_90 --cache-dir ""
+    usage_error --layer warmup --arch sm_90 --layer ""
     usage_error --preset warmup --preset other
     usage_error --ratio warmup --ratio 257 --head-dim 128 --coff 2 --arch sm_90
     usage_error --ratio warmup --ratio four --head-dim 128 --coff 2 --arch sm_90

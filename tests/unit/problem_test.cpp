@@ -144,6 +144,9 @@ TEST_CASE("each bad forward argument is refused by name") {
   args.cu_seqlens = static_cast<const std::int32_t*>(at(0x1002));
   CHECK(begins(forward_error(args), "cu_seqlens:"));
   args = forward_args();
+  args.cu_seqlens = static_cast<const std::int32_t*>(at(~std::uint64_t{3}));
+  CHECK(begins(forward_error(args), "cu_seqlens: 16 bytes at 0xfffffffffffffffc leave"));
+  args = forward_args();
   args.kv.data = nullptr;
   CHECK(begins(forward_error(args), "kv.data"));
   args = forward_args();
@@ -247,6 +250,9 @@ TEST_CASE("each bad backward argument is refused by name") {
   args = backward_args();
   args.workspace = nullptr;
   CHECK(begins(backward_error(args), "workspace is NULL"));
+  args = backward_args();
+  args.workspace = at(~std::uint64_t{15});
+  CHECK(begins(backward_error(args), "workspace: "));
   args = backward_args();
   args.workspace = at(0x80000008);
   CHECK(begins(backward_error(args), "workspace:"));

@@ -188,7 +188,8 @@ void add_cache_command(CLI::App& app, Action& action) {
   auto add = [&](const char* name, const char* about, int (*run)(const CacheOptions&)) {
     CLI::App* const command = cache->add_subcommand(name, about);
     command->add_option("--cache-dir", options->cache_dir, "Cache folder to use instead of the default one")
-        ->type_name("DIR");
+        ->type_name("DIR")
+        ->check(refuse_empty);
     command->add_flag("--json", options->json, "Print JSON");
     command->callback([&action, options, run] { action = [options, run] { return run(*options); }; });
   };

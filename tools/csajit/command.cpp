@@ -19,6 +19,8 @@ int report_usage(const std::string& message) {
   return exit_usage;
 }
 
+std::string refuse_empty(const std::string& folder) { return folder.empty() ? "the folder's name is empty" : ""; }
+
 Error api_error(csajit_status status) {
   std::string message(csajit_last_error(nullptr, 0), '\0');
   csajit_last_error(message.data(), message.size());

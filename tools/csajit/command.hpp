@@ -29,6 +29,9 @@ void add_check_command(CLI::App& app, Action& action);
 int report(const Error& error);                // exit_failure, exit_usage for a bad argument or variable
 int report_usage(const std::string& message);  // exit_usage
 
+// For a folder given on the line: empty is a mistake (an unset variable of a script), never the default folder.
+std::string refuse_empty(const std::string& folder);
+
 // The status of a C API call with this thread's message.
 Error api_error(csajit_status status);
 

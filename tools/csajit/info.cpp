@@ -231,7 +231,8 @@ void add_info_command(CLI::App& app, Action& action) {
       app.add_subcommand("info", "Show GPUs, driver, NVRTC, cache folders and the environment; says what is missing");
   info->add_flag("--json", options->json, "Print JSON");
   info->add_option("--cache-dir", options->cache_dir, "Cache folder to look at instead of the default one")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(refuse_empty);
   info->callback([&action, options] { action = [options] { return run(options->json, options->cache_dir); }; });
 }
 

@@ -291,9 +291,11 @@ void add_warmup_command(CLI::App& app, Action& action) {
                                               "Write a layer for others to read: into DIR, folders 0755 and records "
                                               "0644; used by CSAJIT_CACHE_RO_DIRS=DIR")
                                  ->type_name("DIR")
+                                 ->check(refuse_empty)
                                  ->group(how);
   warmup->add_option("--cache-dir", o.cache_dir, "Cache folder to use instead of the default one")
       ->type_name("DIR")
+      ->check(refuse_empty)
       ->excludes(layer)
       ->group(how);
   warmup->add_flag("--no-lock", o.no_lock, "Do not wait for other processes that compile the same kernel")->group(how);
