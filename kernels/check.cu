@@ -4,6 +4,7 @@
 #include "forward_long.cuh"
 #include "forward_short.cuh"
 #include "reduce_grad_ape.cuh"
+#include "validate_offsets.cuh"
 
 namespace csajit {
 
@@ -26,6 +27,7 @@ CSAJIT_INSTANTIATE(short, 3, 65, 2, DType::fp32, false, 1, 1);
 CSAJIT_INSTANTIATE(long, 256, 65, 2, DType::fp32, true, 1, 1);
 CSAJIT_INSTANTIATE(long, 17, 65, 1, DType::fp16, false, 1, 1);
 template __global__ void compressor_reduce_grad_ape<4, 512, 2, true>(const __grid_constant__ LaunchArgs);
+template __global__ void compressor_validate_offsets<4>(const __grid_constant__ LaunchArgs);
 
 #undef CSAJIT_INSTANTIATE
 

@@ -1,5 +1,5 @@
 // Which segment owns a row or a token, and where a row's window lies. cu_seqlens and cu_seqlens_comp are read
-// here and nowhere else, and are not trusted: every answer is checked against T before it is used.
+// through the Offsets below and nowhere else, and are not trusted: every answer is checked against T before it is used.
 #pragma once
 
 #include "common/intrinsics.cuh"

@@ -125,7 +125,7 @@ constexpr std::array entries = {
     Entry{{"CSAJIT_NO_JIT", "0", "1 makes a kernel that the cache lacks an error instead of compiling it."},
           zero_or_one,
           read_switch<&Config::no_jit>},
-    Entry{{"CSAJIT_VALIDATE", "0", "1 checks every pointer of a launch against the device first (slow)."},
+    Entry{{"CSAJIT_VALIDATE", "0", "1 checks the pointers and segment arrays of each launch first (waits for the stream; no capture)."},
           zero_or_one,
           read_switch<&Config::validate>},
     Entry{{"CSAJIT_LOG_LEVEL", "warn", "Least severe messages to log: trace, debug, info, warn, error or off."},

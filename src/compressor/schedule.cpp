@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "common/offset_check.h"
 #include "common/tiling.h"
 
 namespace csajit {
@@ -42,6 +43,8 @@ const char* role_name(KernelRole role) {
       return "backward";
     case KernelRole::reduce_grad_ape:
       return "reduce_grad_ape";
+    case KernelRole::validate_offsets:
+      return "validate_offsets";
   }
   return "?";
 }
@@ -52,6 +55,7 @@ std::uint32_t block_threads_of(const Spec& spec, KernelRole role, std::uint32_t 
   const int d = static_cast<int>(spec.head_dim);
   const int vec = static_cast<int>(vector);
   if (role == KernelRole::reduce_grad_ape) return kReduceThreads;
+  if (role == KernelRole::validate_offsets) return kOffsetCheckThreads;
   if (!spec.is_short()) return static_cast<std::uint32_t>(long_threads(static_cast<int>(spec.window()), vec));
   if (role == KernelRole::backward) return kShortLanes * kWarpThreads;
   return static_cast<std::uint32_t>(short_forward_column_threads(d, vec) * short_forward_rows(d, vec));
@@ -77,6 +81,9 @@ KernelRecipe make_recipe(const Spec& spec, KernelRole role, std::uint32_t vector
     recipe.source = "reduce_grad_ape.cuh";
     recipe.name_expression = fmt::format("csajit::compressor_reduce_grad_ape<{}, {}, {}, {}>", spec.ratio,
                                          spec.head_dim, spec.coff, spec.is_short());
+  } else if (role == KernelRole::validate_offsets) {
+    recipe.source = "validate_offsets.cuh";
+    recipe.name_expression = fmt::format("csajit::compressor_validate_offsets<{}>", spec.ratio);
   } else {
     recipe.source = fmt::format("{}_{}.cuh", role_name(role), family);
     recipe.name_expression = fmt::format("csajit::compressor_{}_{}<{}, {}, {}, {}, {}, {}, {}, {}>", role_name(role),
@@ -102,6 +109,8 @@ std::vector<KernelRecipe> kernels_of(const Spec& spec, int /*max_smem_bytes*/) {
     recipes.push_back(make_recipe(spec, role, 1));
   }
   if (spec.ape) recipes.push_back(make_recipe(spec, KernelRole::reduce_grad_ape, 1));
+  // Last, and of every spec: a warmed cache must serve a service that validates, too.
+  recipes.push_back(make_recipe(spec, KernelRole::validate_offsets, 1));
   return recipes;
 }
 

@@ -11,7 +11,7 @@
 
 namespace csajit {
 
-enum class KernelRole : std::uint8_t { forward, backward, reduce_grad_ape };
+enum class KernelRole : std::uint8_t { forward, backward, reduce_grad_ape, validate_offsets };
 
 // One kernel to compile: everything but the architecture.
 struct KernelRecipe {

@@ -14,7 +14,7 @@ namespace csajit {
 // X(function, version): the member `function` has type PFN_<function>_v<version>, and exactly that version is asked
 // of the driver, so that the two cannot part. All of them are the legacy-stream variants.
 
-// Without one of these there is no driver.
+// Without one of these there is no driver. The library synchronises and uses memory in a validated launch only.
 #define CSAJIT_DRIVER_REQUIRED(X)             \
   X(cuInit, 2000)                             \
   X(cuDriverGetVersion, 2020)                 \
@@ -38,7 +38,12 @@ namespace csajit {
   X(cuFuncGetAttribute, 2020)                 \
   X(cuFuncSetAttribute, 9000)                 \
   X(cuLaunchKernel, 4000)                     \
-  X(cuLaunchKernelEx, 11060)
+  X(cuLaunchKernelEx, 11060)                  \
+  X(cuPointerGetAttribute, 4000)              \
+  X(cuStreamSynchronize, 2000)                \
+  X(cuMemAlloc, 3020)                         \
+  X(cuMemFree, 3020)                          \
+  X(cuMemcpyDtoHAsync, 3020)
 
 // nullptr on drivers before 12.4; every use asks.
 #define CSAJIT_DRIVER_OPTIONAL(X) \
@@ -46,7 +51,7 @@ namespace csajit {
   X(cuFuncIsLoaded, 12040)        \
   X(cuFuncGetParamInfo, 12040)
 
-// Only what owns a context, streams and memory of its own may use these: the csajit tool, never the library.
+// Only what owns a context and streams of its own may use these: the csajit tool, never the library.
 // Every driver has them; missing_tool_function() is asked once before the first use.
 #define CSAJIT_DRIVER_TOOL(X)           \
   X(cuDeviceTotalMem, 3020)             \
@@ -56,7 +61,6 @@ namespace csajit {
   X(cuCtxSynchronize, 2000)             \
   X(cuStreamCreate, 2000)               \
   X(cuStreamDestroy, 4000)              \
-  X(cuStreamSynchronize, 2000)          \
   X(cuStreamBeginCapture, 10010)        \
   X(cuStreamEndCapture, 10000)          \
   X(cuGraphInstantiateWithFlags, 11040) \
@@ -69,12 +73,9 @@ namespace csajit {
   X(cuEventElapsedTime, 2000)           \
   X(cuEventDestroy, 4000)               \
   X(cuMemGetInfo, 3020)                 \
-  X(cuMemAlloc, 3020)                   \
-  X(cuMemFree, 3020)                    \
   X(cuMemcpyHtoD, 3020)                 \
   X(cuMemcpyDtoH, 3020)                 \
   X(cuMemcpyHtoDAsync, 3020)            \
-  X(cuMemcpyDtoHAsync, 3020)            \
   X(cuMemsetD8, 3020)                   \
   X(cuMemsetD8Async, 3020)
 

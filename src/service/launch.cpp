@@ -17,6 +17,7 @@
 #include "service/snapshot.hpp"
 #include "service/spec_journal.hpp"
 #include "service/target.hpp"
+#include "service/validate.hpp"
 
 namespace csajit {
 namespace {
@@ -127,15 +128,17 @@ Result<void> launch_without_snapshot(Service& service, const Spec& spec, const A
   LaunchArgs launch_args{};
   auto early = plan_early(service, spec, args, launch_args);
   if (!early) return std::move(early).error();
-  if (service.settings().validate) {
-    return Error{CSAJIT_E_UNSUPPORTED, "CSAJIT_VALIDATE (CSAJIT_SERVICE_VALIDATE) is not built yet"};
-  }
   if (early->count == 0) return {};
 
   auto driver = driver_api();
   if (!driver) return std::move(driver).error();
   auto context = context_of_stream(**driver, stream);
   if (!context) return std::move(context).error();
+  const bool validate = service.settings().validate;
+  if (validate) {
+    auto refused = refuse_capture(**driver, stream);
+    if (!refused) return refused;
+  }
   auto arch = target_in_context(service, **driver, *context);
   if (!arch) return std::move(arch).error();
   PreparedPtr prepared = find_prepared(context->id, spec, **arch);
@@ -145,12 +148,17 @@ Result<void> launch_without_snapshot(Service& service, const Spec& spec, const A
     prepared = std::move(made).value();
   }
 
-  const bool fast = service.settings().fast_launch && !prepared->no_fast_launch.load(std::memory_order_relaxed);
+  const bool fast =
+      service.settings().fast_launch && !validate && !prepared->no_fast_launch.load(std::memory_order_relaxed);
   Snapshot* snapshot = fast ? take_snapshot(service, prepared) : nullptr;
   LaunchArgs& destination = snapshot != nullptr ? snapshot->state->args() : launch_args;
   auto planned = plan(spec, args, prepared->shapes, destination);
   if (!planned) return std::move(planned).error();
   if (snapshot != nullptr) return launch_fast(service, *snapshot, *planned, stream);
+  if (validate) {
+    auto checked = validate_launch(*prepared, launch_args, stream);
+    if (!checked) return checked;
+  }
   return launch_regular(service, *prepared, *planned, launch_args, stream);
 }
 

@@ -9,6 +9,7 @@
 #include "forward_long.cuh"
 #include "forward_short.cuh"
 #include "reduce_grad_ape.cuh"
+#include "validate_offsets.cuh"
 
 namespace csajit::emulator {
 
@@ -58,6 +59,8 @@ struct Add {
     registry
         .kernels[fmt::format("csajit::compressor_reduce_grad_ape<{}, {}, {}, {}>", RATIO, HEAD_DIM, COFF, is_short)] =
         compressor_reduce_grad_ape<RATIO, HEAD_DIM, COFF, is_short>;
+    registry.kernels[fmt::format("csajit::compressor_validate_offsets<{}>", RATIO)] =
+        compressor_validate_offsets<RATIO>;
   }
 };
 

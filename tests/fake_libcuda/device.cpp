@@ -224,6 +224,7 @@ CUresult mem_alloc(CUdeviceptr* pointer, size_t bytes) {
 }
 
 CUresult mem_free(CUdeviceptr pointer) {
+  FAKE_ENTER("cuMemFree");
   std::free(reinterpret_cast<void*>(pointer));
   return CUDA_SUCCESS;
 }
@@ -242,6 +243,32 @@ CUresult memcpy_htod(CUdeviceptr to, const void* from, size_t bytes) {
 CUresult memcpy_dtoh(void* to, CUdeviceptr from, size_t bytes) {
   std::memcpy(to, reinterpret_cast<void*>(from), bytes);
   return CUDA_SUCCESS;
+}
+
+CUresult memcpy_dtoh_async(void* to, CUdeviceptr from, size_t bytes, CUstream) {
+  FAKE_ENTER("cuMemcpyDtoHAsync");
+  std::memcpy(to, reinterpret_cast<void*>(from), bytes);
+  return CUDA_SUCCESS;
+}
+
+// Every address is memory of the current context's device, unless a test lets the call fail.
+CUresult pointer_get_attribute(void* value, CUpointer_attribute attribute, CUdeviceptr address) {
+  FAKE_ENTER("cuPointerGetAttribute");
+  const Context* context = this_thread().current();
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+      *static_cast<unsigned*>(value) = CU_MEMORYTYPE_DEVICE;
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      *static_cast<int*>(value) = context->device;
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+      *static_cast<CUdeviceptr*>(value) = address;
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_NOT_SUPPORTED;
+  }
 }
 
 CUresult memset_d8(CUdeviceptr to, unsigned char value, size_t bytes) {
@@ -279,6 +306,8 @@ const EntryPoint entry_points[] = {
     FAKE_ENTRY("cuMemGetInfo", 3020, mem_get_info),
     FAKE_ENTRY("cuMemcpyHtoD", 3020, memcpy_htod),
     FAKE_ENTRY("cuMemcpyDtoH", 3020, memcpy_dtoh),
+    FAKE_ENTRY("cuMemcpyDtoHAsync", 3020, memcpy_dtoh_async),
+    FAKE_ENTRY("cuPointerGetAttribute", 4000, pointer_get_attribute),
     FAKE_ENTRY("cuMemsetD8", 3020, memset_d8),
 };
 

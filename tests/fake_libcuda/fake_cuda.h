@@ -51,6 +51,8 @@ typedef void FakeCudaFail(const char* function, CUresult code, int times);
 typedef void FakeCudaSetParameters(const size_t* bytes, int count);
 // What CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK says; reset restores 1024.
 typedef void FakeCudaSetMaxThreads(int threads);
+// What a launched compressor_validate_offsets writes as its verdict; reset restores "all is good".
+typedef void FakeCudaSetVerdict(unsigned long long verdict);
 typedef int FakeCudaCalls(const char* function);
 typedef int FakeCudaNumLaunches(void);
 // Valid until reset; nullptr past the end. The first 1024 are kept.
@@ -69,6 +71,7 @@ FakeCudaEndCapture fake_cuda_end_capture;
 FakeCudaFail fake_cuda_fail;
 FakeCudaSetParameters fake_cuda_set_parameters;
 FakeCudaSetMaxThreads fake_cuda_set_max_threads;
+FakeCudaSetVerdict fake_cuda_set_verdict;
 FakeCudaCalls fake_cuda_calls;
 FakeCudaNumLaunches fake_cuda_num_launches;
 FakeCudaLaunchAt fake_cuda_launch_at;

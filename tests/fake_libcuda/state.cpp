@@ -103,6 +103,7 @@ void fake_cuda_reset(void) {
   state().parameters.assign(1, sizeof(csajit::LaunchArgs));
   state().max_threads = 1024;
   for (auto& call : state().calls) call = {call.name, 0, CUDA_SUCCESS, 0};
+  state().verdict = csajit::kOffsetsAreGood;
   state().num_launches = 0;
 }
 
@@ -168,6 +169,11 @@ void fake_cuda_set_max_threads(int threads) {
 int fake_cuda_calls(const char* function) {
   const std::lock_guard lock(state().mutex);
   return state().call(function).count;
+}
+
+void fake_cuda_set_verdict(unsigned long long verdict) {
+  const std::lock_guard lock(state().mutex);
+  state().verdict = verdict;
 }
 
 int fake_cuda_num_launches(void) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/launch_args.h"
+#include "common/offset_check.h"
 #include "fake_libcuda/fake_cuda.h"
 
 namespace fake_cuda {
@@ -60,6 +61,7 @@ struct State {
   std::deque<Function> functions;
   std::vector<std::size_t> parameters{sizeof(csajit::LaunchArgs)};
   int max_threads = 1024;
+  unsigned long long verdict = csajit::kOffsetsAreGood;  // of the check kernel
   std::array<Call, 96> calls{};
   // Fixed, so that recording a launch allocates nothing: tests count allocations.
   std::array<FakeLaunch, 1024> launches{};

@@ -82,6 +82,7 @@ struct FakeCuda : FakeLibrary {
   FakeCudaFail* fail = function<FakeCudaFail>("fake_cuda_fail");
   FakeCudaSetParameters* set_parameters = function<FakeCudaSetParameters>("fake_cuda_set_parameters");
   FakeCudaSetMaxThreads* set_max_threads = function<FakeCudaSetMaxThreads>("fake_cuda_set_max_threads");
+  FakeCudaSetVerdict* set_verdict = function<FakeCudaSetVerdict>("fake_cuda_set_verdict");
   FakeCudaCalls* calls = function<FakeCudaCalls>("fake_cuda_calls");
   FakeCudaNumLaunches* num_launches = function<FakeCudaNumLaunches>("fake_cuda_num_launches");
   FakeCudaLaunchAt* launch_at = function<FakeCudaLaunchAt>("fake_cuda_launch_at");
@@ -128,7 +129,7 @@ bool last_error_has(const std::string& part);
 
 // ratio 4, coff 2, and a head_dim that no test had before: nothing of it is compiled or loaded yet.
 csajit_spec fresh_spec();
-inline constexpr int kernels_of_fresh_spec = 5;  // two widths forward, two backward, the reduction
+inline constexpr int kernels_of_fresh_spec = 6;  // two widths forward, two backward, the reduction, the check
 
 // Legal arguments: 64 tokens, 16 rows, one segment. Addresses of no memory, since nothing runs.
 csajit_forward_args forward_args();

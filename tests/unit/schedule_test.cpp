@@ -20,7 +20,8 @@ TEST_CASE("every spec has a scalar kernel of each role, so that any alignment is
     for (const std::uint32_t coff : {1U, 2U}) {
       for (const std::uint32_t d : {1U, 2U, 65U, 96U, 512U}) {
         const auto recipes = kernels_of(spec_of(ratio, d, coff), 99 << 10);
-        for (const KernelRole role : {KernelRole::forward, KernelRole::backward, KernelRole::reduce_grad_ape}) {
+        for (const KernelRole role :
+             {KernelRole::forward, KernelRole::backward, KernelRole::reduce_grad_ape, KernelRole::validate_offsets}) {
           CHECK(std::any_of(recipes.begin(), recipes.end(),
                             [&](const KernelRecipe& r) { return r.role == role && r.vector == 1; }));
         }
@@ -37,6 +38,17 @@ TEST_CASE("every spec has a scalar kernel of each role, so that any alignment is
 TEST_CASE("without APE there is no second stage") {
   for (const KernelRecipe& recipe : kernels_of(spec_of(4, 128, 2, false), 99 << 10)) {
     CHECK(recipe.role != KernelRole::reduce_grad_ape);
+  }
+}
+
+TEST_CASE("the check of the segment arrays is the last kernel of every spec") {
+  for (const bool ape : {false, true}) {
+    for (const std::uint32_t ratio : {1U, 4U, 256U}) {
+      const auto recipes = kernels_of(spec_of(ratio, 65, 2, ape), 99 << 10);
+      CHECK(recipes.back().role == KernelRole::validate_offsets);
+      CHECK(std::count_if(recipes.begin(), recipes.end(),
+                          [](const KernelRecipe& r) { return r.role == KernelRole::validate_offsets; }) == 1);
+    }
   }
 }
 
@@ -62,11 +74,13 @@ TEST_CASE("kernels of a spec differ in their key fields, and so do those of two 
 
 TEST_CASE("the name expression instantiates the template that the source file holds") {
   const auto recipes = kernels_of(spec_of(4, 512, 2), 227 << 10);
-  REQUIRE(recipes.size() == 5);
+  REQUIRE(recipes.size() == 6);
   CHECK(recipes[0].source == "forward_short.cuh");
   CHECK(recipes[0].name_expression ==
         "csajit::compressor_forward_short<4, 512, 2, csajit::DType::bf16, csajit::DType::bf16, csajit::DType::bf16, "
         "true, 4>");
   CHECK(recipes[4].name_expression == "csajit::compressor_reduce_grad_ape<4, 512, 2, true>");
+  CHECK(recipes[5].source == "validate_offsets.cuh");
+  CHECK(recipes[5].name_expression == "csajit::compressor_validate_offsets<4>");
   CHECK(kernels_of(spec_of(128, 512, 1), 227 << 10)[2].source == "backward_long.cuh");
 }
