@@ -10,7 +10,10 @@
 
 #include "check_case.hpp"
 #include "check_run.hpp"
+#include "common/offset_check.h"
+#include "emulator/device_memory.hpp"
 #include "emulator/emulated_device.hpp"
+#include "emulator/grid.hpp"
 
 using namespace csajit;
 using emulator::EmulatedDevice;
@@ -203,4 +206,70 @@ TEST_CASE("tables without sense reach nothing outside the tensors") {
       }
     }
   });
+}
+
+namespace {
+
+// The verdict of the check kernel itself on a packed call (or a batched one: tokens_per_segment).
+unsigned long long check_offsets(int ratio, const std::vector<std::int32_t>& cu, const std::vector<std::int32_t>& comp,
+                                 std::int64_t num_tokens, std::int64_t tokens_per_segment = 0) {
+  emulator::DeviceMemory& memory = emulator::DeviceMemory::instance();
+  const auto upload = [&](const std::vector<std::int32_t>& values) {
+    const std::uint64_t address = memory.allocate(values.size() * sizeof(std::int32_t));
+    const auto* bytes = reinterpret_cast<const std::byte*>(values.data());
+    memory.copy_in(address, {bytes, bytes + values.size() * sizeof(std::int32_t)});
+    return address;
+  };
+  LaunchArgs args{};
+  args.cu_seqlens = upload(cu);
+  args.cu_seqlens_comp = upload(comp);
+  args.workspace = memory.allocate(sizeof(unsigned long long));
+  args.num_segments = static_cast<long long>(cu.size()) - 1;
+  args.num_tokens = num_tokens;
+  args.tokens_per_segment = tokens_per_segment;
+  const auto& kernel = emulator::emulated_kernels().at(fmt::format("csajit::compressor_validate_offsets<{}>", ratio));
+  memory.begin_kernels();
+  emulator::Grid::run(1, kOffsetCheckThreads, [&] { kernel(args); });
+  CHECK(memory.violation().empty());
+  const auto verdict = memory.load<unsigned long long>(args.workspace);
+  for (const std::uint64_t address : {args.cu_seqlens, args.cu_seqlens_comp, args.workspace}) memory.release(address);
+  return verdict;
+}
+
+}  // namespace
+
+TEST_CASE("the check of the segment arrays accepts what is well-formed and finds the first entry that is not") {
+  constexpr std::int32_t r = 4;
+  CHECK(check_offsets(r, {0}, {0}, 0) == kOffsetsAreGood);
+  CHECK(check_offsets(r, {0, 5, 5, 16}, {0, 1, 1, 3}, 16) == kOffsetsAreGood);
+  CHECK(check_offsets(r, {3, 8, 8, 19}, {2, 3, 3, 5}, 40) == kOffsetsAreGood);  // padding at both ends
+  CHECK(check_offsets(r, {0, 16, 32}, {0, 4, 8}, 32, 16) == kOffsetsAreGood);   // batched
+  CHECK(check_offsets(r, {0, 16, 32}, {0, 4, 8}, 20, 16) == kOffsetsAreGood);   // ... where T does not bound cu
+
+  CHECK(check_offsets(r, {-1, 8}, {0, 2}, 16) == offset_verdict(0, OffsetDefect::cu_negative));
+  CHECK(check_offsets(r, {0, 8}, {-1, 1}, 16) == offset_verdict(0, OffsetDefect::comp_negative));
+  CHECK(check_offsets(r, {0, 20, 17, 4}, {0, 5, 4, 1}, 32) == offset_verdict(2, OffsetDefect::cu_descends));
+  CHECK(check_offsets(r, {0, 8, 17}, {0, 2, 4}, 16) == offset_verdict(2, OffsetDefect::cu_past_tokens));
+  CHECK(check_offsets(r, {0, 8, 25}, {0, 2, 6}, 32, 16) == offset_verdict(2, OffsetDefect::segment_too_long));
+  CHECK(check_offsets(r, {0, 8, 16}, {0, 2, 3}, 16) == offset_verdict(2, OffsetDefect::comp_step));
+  CHECK(check_offsets(r, {0, INT_MAX}, {0, INT_MIN}, INT_MAX) == offset_verdict(1, OffsetDefect::comp_step));
+  CHECK(check_offsets(r, {0, INT_MAX, INT_MIN}, {0, INT_MAX / r, 0}, INT_MAX) ==
+        offset_verdict(2, OffsetDefect::cu_descends));
+}
+
+TEST_CASE("the check of the segment arrays finds a bad entry wherever it stands, and the least of two") {
+  constexpr std::int32_t r = 4;
+  constexpr int segments = 2 * kOffsetCheckThreads + 7;
+  std::vector<std::int32_t> cu;
+  std::vector<std::int32_t> comp;
+  for (std::int32_t i = 0; i <= segments; ++i) {
+    cu.push_back(i * 6);
+    comp.push_back(i);
+  }
+  CHECK(check_offsets(r, cu, comp, cu.back()) == kOffsetsAreGood);
+  for (const int bad : {1, 31, 32, kOffsetCheckThreads - 1, kOffsetCheckThreads, kOffsetCheckThreads + 1, segments}) {
+    std::vector<std::int32_t> wrong = comp;
+    ++wrong[static_cast<std::size_t>(bad)];  // and with it, the step of the entry after
+    CHECK(check_offsets(r, cu, wrong, cu.back()) == offset_verdict(bad, OffsetDefect::comp_step));
+  }
 }
