@@ -27,15 +27,12 @@ struct BackwardLong {
           static_cast<unsigned long long>(row * args.grad_out_row_stride + window.column) * size_of(OUT));
     }
     window.softmax(shared);
-    float sum[VEC] = {};
+    float sum[VEC];
 #pragma unroll
-    for (int i = 0; i < kEntries; ++i) {
-#pragma unroll
-      for (int j = 0; j < VEC; ++j) {
-        if (window.in_window(i)) {
-          sum[j] = add(sum[j], mul(mul(grad_out.get(j), window.kv[i].get(j)), window.p[i][j]));
-        }
-      }
+    for (int j = 0; j < VEC; ++j) {
+      sum[j] = pairwise_sum<0, kEntries>([&](int i) {
+        return window.in_window(i) ? mul(mul(grad_out.get(j), window.kv[i].get(j)), window.p[i][j]) : 0.0f;
+      });
     }
     reduce_leaves<Sum>(shared, window.leaf, window.column_thread, sum);
     if (!window.is_active() || window.leaf >= Tiling::kLeaves) return;

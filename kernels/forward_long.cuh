@@ -25,16 +25,14 @@ __global__ void __launch_bounds__(LongTiling<RATIO, HEAD_DIM, COFF, VEC>::kThrea
     for (unsigned int n = 0; n < args.rows_per_item && first_row + n < args.num_rows; ++n) {
       const long long row = first_row + n;
       const RowPlace place = place_row<RATIO, COFF>(args, row);
-      float sum[VEC] = {};
+      float sum[VEC];
       if (place.is_inside) {
         window.load(args, place);
         window.softmax(shared);
 #pragma unroll
-        for (int i = 0; i < Window::kEntries; ++i) {
-#pragma unroll
-          for (int j = 0; j < VEC; ++j) {
-            if (window.in_window(i)) sum[j] = add(sum[j], mul(window.kv[i].get(j), window.p[i][j]));
-          }
+        for (int j = 0; j < VEC; ++j) {
+          sum[j] = pairwise_sum<0, Window::kEntries>(
+              [&](int i) { return window.in_window(i) ? mul(window.kv[i].get(j), window.p[i][j]) : 0.0f; });
         }
       } else {
 #pragma unroll

@@ -1,5 +1,5 @@
 // A window of up to 512 entries spread over a CTA: one thread holds one leaf (8 or 16 entries) of VEC columns in
-// registers. The maximum is global before anything is weighed; sums run ascending in a leaf, then over leaves.
+// registers. The maximum is global before anything is weighed; sums are a fixed tree in a leaf, then over leaves.
 #pragma once
 
 #include "common/dtype.cuh"
@@ -31,11 +31,21 @@ struct LeafSums {
   float total[Tiling::kStripColumns];
 };
 
+// How the leaves of a column become one value.
 struct Largest {
-  __device__ static float combine(float a, float b) { return larger(a, b); }
+  template <int LEAVES, class Value>
+  __device__ static float combine(const Value& value) {
+    float result = value(0);
+#pragma unroll
+    for (int leaf = 1; leaf < LEAVES; ++leaf) result = larger(result, value(leaf));
+    return result;
+  }
 };
 struct Sum {
-  __device__ static float combine(float a, float b) { return add(a, b); }
+  template <int LEAVES, class Value>
+  __device__ static float combine(const Value& value) {
+    return pairwise_sum<0, LEAVES>(value);
+  }
 };
 
 template <class Tiling, int VEC>
@@ -49,10 +59,7 @@ __device__ inline void publish_leaf(LeafSums<Tiling>& shared, int leaf, int colu
 
 template <class Operation, class Tiling>
 __device__ inline float combine_leaves(const LeafSums<Tiling>& shared, int strip_column) {
-  float value = shared.leaf[0][strip_column];
-#pragma unroll
-  for (int leaf = 1; leaf < Tiling::kLeaves; ++leaf) value = Operation::combine(value, shared.leaf[leaf][strip_column]);
-  return value;
+  return Operation::template combine<Tiling::kLeaves>([&](int leaf) { return shared.leaf[leaf][strip_column]; });
 }
 
 // values: in, this leaf's; out, all leaves' combined. Every thread of the CTA calls it.
@@ -158,12 +165,9 @@ struct LongWindow {
     reduce_leaves<Largest>(shared, leaf, column_thread, largest);
 #pragma unroll
     for (int j = 0; j < VEC; ++j) {
-      den[j] = 0.0f;
 #pragma unroll
-      for (int i = 0; i < kEntries; ++i) {
-        p[i][j] = exp_nonpositive(sub(p[i][j], largest[j]));
-        den[j] = add(den[j], p[i][j]);
-      }
+      for (int i = 0; i < kEntries; ++i) p[i][j] = exp_nonpositive(sub(p[i][j], largest[j]));
+      den[j] = pairwise_sum<0, kEntries>([&](int i) { return p[i][j]; });
     }
     reduce_leaves<Sum>(shared, leaf, column_thread, den);
 #pragma unroll

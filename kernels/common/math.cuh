@@ -38,4 +38,17 @@ __device__ __forceinline__ float divide(float e, float den, float rcp) {
   return divide_normal(e, den, rcp);
 }
 
+// The sum of value(BEGIN) to value(BEGIN + COUNT - 1), added in pairs: a fixed tree, whose error grows with the
+// logarithm of COUNT.
+template <int BEGIN, int COUNT, class Value>
+__device__ __forceinline__ float pairwise_sum(const Value& value) {
+  if constexpr (COUNT == 1) {
+    return value(BEGIN);
+  } else {
+    constexpr int kHalf = COUNT / 2;
+    const float first = pairwise_sum<BEGIN, kHalf>(value);
+    return add(first, pairwise_sum<BEGIN + kHalf, COUNT - kHalf>(value));
+  }
+}
+
 }  // namespace csajit

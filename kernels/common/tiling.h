@@ -27,7 +27,7 @@ CSAJIT_HOST_DEVICE constexpr int short_forward_rows(int head_dim, int vec) {  //
 constexpr int kShortLanes = 4;
 
 // ---- Long windows: the entries of a window are split into leaves; one thread owns one leaf of a vector of
-// columns, and the leaves are added in ascending order. ----
+// columns. Sums over a leaf's entries, then over the leaves, are taken in pairs. ----
 
 CSAJIT_HOST_DEVICE constexpr int long_leaf_entries(int window) { return window <= 256 ? 8 : 16; }  // (order)
 CSAJIT_HOST_DEVICE constexpr int long_leaves(int window) {

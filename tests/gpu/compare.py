@@ -120,7 +120,8 @@ def _judge_error(name, ours, eager, oracle, terms, rules, misses):
     eager_max, eager_rms = errors(eager, oracle)
     if dtype == torch.float32:
         allowed = 2.0 * eager_max + 2.0**-23 * _finite_max(oracle)
-        few = rules.windows < MIN_WINDOWS_FOR_RMS
+        # Where the largest floats are planted, a few elements make the whole RMS.
+        few = rules.windows < MIN_WINDOWS_FOR_RMS or not rules.absolute
         if not few and ours_rms > 1.25 * eager_rms:
             misses.append(f"{name}: RMS error {ours_rms:.3g} > 1.25 x eager's {eager_rms:.3g}")
     else:

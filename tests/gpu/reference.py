@@ -163,12 +163,13 @@ def _weight_terms(logits, weights):
     fp32 rounds x = score + ape, the maximum and x - maximum before exp sees them, so a weight carries a relative
     error of up to 2^-24 * (|x| + |maximum| + |x - maximum|) beside the 2^-21 or so of exp and of the sums. The
     factor is 1 up to a sum of 8, where the contract's bound stands unchanged. (PyTorch's own fp32 results pass the
-    unweighted bound.) A weight below 2^-126 is a multiple of 2^-149, however small: the constant stands for that.
+    unweighted bound.) A weight below 2^-126 is a multiple of 2^-149, however small, and exp, the division and the
+    product round to it in turn: the constant is four such steps where the bound is 2^-20 of the terms.
     """
     top = logits.amax(dim=1, keepdim=True)
     exponents = logits.abs() + top.abs() + (logits - top).abs()
     factor = (0.5 + exponents / 16.0).clamp(min=1.0)
-    return torch.where(weights > 0, weights * factor + 2.0**-128, weights)
+    return torch.where(weights > 0, weights * factor + 2.0**-127, weights)
 
 
 def _oracle_piece(kv, score, ape, missing, grad_out):

@@ -80,11 +80,12 @@ if python3 -c 'import torch' 2>/dev/null; then
   step invariance 60 python3 "$here/invariance.py"
   step determinism 90 python3 "$here/determinism.py"
   step capture 60 python3 "$here/capture.py"
+  step validate 60 python3 "$here/validate.py"
   step streams 60 python3 "$here/streams.py"
   step held_sms 40 python3 "$here/held_sms.py"
   step large 120 python3 "$here/large.py"
 else
-  torch_steps="exp_division parity parity_dtypes parity_random invariance determinism capture streams held_sms large"
+  torch_steps="exp_division parity parity_dtypes parity_random invariance determinism capture validate streams held_sms large"
   echo "skip $torch_steps: PyTorch is not installed for python3"
   skipped=$((skipped + $(wc -w <<<"$torch_steps")))
 fi

@@ -71,6 +71,7 @@ if python3 -c 'import torch' 2>/dev/null; then
     echo "     small_cases.py fails without the sanitizer too: see $results/small-cases.log"
   for tool in "${tools[@]}"; do
     run_tool "$tool" small_cases python3 "$here/small_cases.py"
+    run_tool "$tool" validate python3 "$here/validate.py" --defects-only
   done
 else
   echo "skip sanitize over small_cases.py: PyTorch is not installed"
