@@ -1,6 +1,8 @@
 // Every instruction that C++ has no word for, one function each. A host emulation replaces this file and no other.
 #pragma once
 
+#include "common/store.cuh"
+
 namespace csajit {
 
 constexpr unsigned int kFullWarp = 0xffffffffu;
@@ -63,10 +65,6 @@ __device__ __forceinline__ unsigned int floats_to_bfloats(float low, float high)
 template <class T>
 __device__ __forceinline__ T load_global(unsigned long long address) {
   return *reinterpret_cast<const T*>(address);
-}
-template <class T>
-__device__ __forceinline__ void store_global(unsigned long long address, T value) {
-  *reinterpret_cast<T*>(address) = value;
 }
 
 }  // namespace csajit

@@ -14,7 +14,7 @@ import torch
 import compare as contract
 from csajit_ctypes import Spec
 from data import make_data
-from memory import Slab, make_matrix, make_views
+from memory import Slab, make_matrix, make_views, untouched
 from reference import TORCH_DTYPES, Pack, consumed_slots, reference
 
 # Upstream's own rounding noise in grad_ape grows with the square root of the rows and passes 0.1 above this.
@@ -119,10 +119,10 @@ def execute(service, case, data, device, layout, shift, workspace_byte, misses):
     for slab in slabs:
         if not slab.gaps_untouched():
             misses.append(f"{layout}: memory beside an output was written ({slab.flat.dtype})")
-    if workspace is not None and workspace_slab and not bool((workspace_slab.flat[workspace_bytes:] == 0xFF).all()):
+    if workspace is not None and workspace_slab and not bool(untouched(workspace_slab.flat[workspace_bytes:]).all()):
         misses.append(f"{layout}: memory after the workspace was written")
     for name, view in (("grad_kv", grad_kv), ("grad_score", grad_score)):
-        if not wanted[name] and not bool((contract.bits(view) == -1).all()):
+        if not wanted[name] and not bool(untouched(view).all()):
             misses.append(f"{layout}: {name} was written though it was not passed")
     shape = (pack.num_tokens, spec.columns)
     return {

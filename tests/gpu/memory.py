@@ -1,4 +1,4 @@
-"""Memory for a call: slabs full of NaN bits, and views of every layout in them. Knows no data.
+"""Memory for a call: slabs full of NaN bits (or of FILL_BYTE), and views of every layout in them. Knows no data.
 
 Views lie between guard elements; a slab remembers which elements its views may write, so that any other write shows.
 """
@@ -8,13 +8,20 @@ import torch
 from compare import bits
 
 GUARD_ELEMENTS = 64
+FILL_BYTE = 0xFF  # NaN in every dtype
+
+
+def untouched(tensor):
+    """(bool per element) whether it still holds what slabs are filled with."""
+    fill = torch.full((tensor.element_size(),), FILL_BYTE, dtype=torch.uint8, device=tensor.device)
+    return bits(tensor) == bits(fill.view(tensor.dtype))
 
 
 class Slab:
-    """One allocation full of 0xFF bytes (NaN in every dtype) that remembers which elements views may write."""
+    """One allocation full of FILL_BYTE that remembers which elements views may write."""
 
     def __init__(self, elements, dtype, device):
-        raw = torch.full((elements * dtype.itemsize,), 0xFF, dtype=torch.uint8, device=device)
+        raw = torch.full((elements * dtype.itemsize,), FILL_BYTE, dtype=torch.uint8, device=device)
         self.flat = raw.view(dtype)
         self.used = torch.zeros(elements, dtype=torch.bool, device=device)
 
@@ -23,7 +30,7 @@ class Slab:
         return self.flat.as_strided(size, strides, offset)
 
     def gaps_untouched(self):
-        return bool(((bits(self.flat) == -1) | self.used).all())
+        return bool((untouched(self.flat) | self.used).all())
 
 
 def _row_elements(layout, columns, fused, row_gap):

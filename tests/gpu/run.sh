@@ -28,6 +28,7 @@ fi
 if [[ -z ${CSAJIT_CLI:-} ]]; then
   CSAJIT_CLI=$(find "$build" -name csajit -type f -perm -u+x 2>/dev/null | head -1)
 fi
+counting=$build/lib/counting/libcsajit_counting.so
 if [[ ! -r $CSAJIT_LIBRARY ]]; then
   echo "run.sh: no libcsajit.so under $build; build it, or set CSAJIT_BUILD_DIR or CSAJIT_LIBRARY" >&2
   exit 2
@@ -77,6 +78,12 @@ if python3 -c 'import torch' 2>/dev/null; then
   step parity_dtypes 240 python3 "$here/parity.py" --dtype fp16,fp32,mixed
   step parity_random 100 python3 "$here/parity.py" --random 300 --seed "${GPU_SEED:-1}" --seconds 95 \
     --dtype bf16,fp16,fp32,mixed
+  if [[ -r $counting ]]; then
+    step count_stores 90 env CSAJIT_LIBRARY="$counting" python3 "$here/count_stores.py"
+  else
+    echo "skip count_stores: no libcsajit_counting.so under $build"
+    skipped=$((skipped + 1))
+  fi
   step invariance 60 python3 "$here/invariance.py"
   step determinism 90 python3 "$here/determinism.py"
   step capture 60 python3 "$here/capture.py"
@@ -85,7 +92,7 @@ if python3 -c 'import torch' 2>/dev/null; then
   step held_sms 40 python3 "$here/held_sms.py"
   step large 120 python3 "$here/large.py"
 else
-  torch_steps="exp_division parity parity_dtypes parity_random invariance determinism capture validate streams held_sms large"
+  torch_steps="exp_division parity parity_dtypes parity_random count_stores invariance determinism capture validate streams held_sms large"
   echo "skip $torch_steps: PyTorch is not installed for python3"
   skipped=$((skipped + $(wc -w <<<"$torch_steps")))
 fi
