@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <climits>
-#include <functional>
 #include <utility>
 
 #include "check_case.hpp"
@@ -14,33 +13,16 @@
 #include "emulator/device_memory.hpp"
 #include "emulator/emulated_device.hpp"
 #include "emulator/grid.hpp"
+#include "emulator/packed_case.hpp"
 
 using namespace csajit;
 using emulator::EmulatedDevice;
 using emulator::EmulatedSpec;
+using emulator::for_each_spec;
+using emulator::Lengths;
+using emulator::packed;
 
 namespace {
-
-using Lengths = std::vector<std::int64_t>;
-
-tool::CheckCase packed(const EmulatedSpec& spec, const char* name, const Lengths& lengths) {
-  tool::CheckCase check;
-  check.name = name;
-  check.ratio = spec.ratio;
-  check.head_dim = spec.head_dim;
-  check.coff = spec.coff;
-  check.kv_dtype = spec.kv;
-  check.score_dtype = spec.score;
-  check.out_dtype = spec.out;
-  check.ape = spec.ape;
-  for (const std::int64_t length : lengths) {
-    check.cu.push_back(check.cu.back() + static_cast<std::int32_t>(length));
-    check.comp.push_back(check.comp.back() + static_cast<std::int32_t>(length / spec.ratio));
-  }
-  check.num_tokens = check.cu.back();
-  check.num_rows = check.comp.back();
-  return check;
-}
 
 // A first segment shorter than r, an empty one, whole blocks, tails.
 Lengths ragged(std::int64_t r) { return {r - 1, 3 * r + 1, 0, 2 * r, r, r + r / 2, 5 * r + r / 2}; }
@@ -49,10 +31,6 @@ void expect_pass(const tool::CheckCase& check, EmulatedDevice& device) {
   const tool::CaseOutcome outcome = tool::run_case(device, check, 1);
   CHECK_MESSAGE(outcome.verdict == tool::Verdict::pass,
                 fmt::format("{}, {}: {}", check.name, tool::describe_spec(check), outcome.message));
-}
-
-void for_each_spec(const std::function<void(const EmulatedSpec&)>& each) {
-  for (const EmulatedSpec& spec : emulator::emulated_specs()) each(spec);
 }
 
 }  // namespace
