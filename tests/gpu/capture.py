@@ -10,20 +10,11 @@ import tempfile
 import torch
 
 import csajit_abi as abi
-from csajit_ctypes import CsajitError, Service, Spec
-from harness import Call, Tally, differing_bits, written
+from csajit_ctypes import Service, Spec
+from harness import Call, Tally, differing_bits, refusal, written
 
 MODES = ("global", "thread_local", "relaxed")
 LENS = [515, 1024, 0, 129]
-
-
-def refusal(action):
-    """(status, message) of an action that must fail; (0, "") if it did not."""
-    try:
-        action()
-    except CsajitError as error:
-        return error.status, error.message
-    return 0, ""
 
 
 def check_refusal(tally, spec, text, status, message):

@@ -3,6 +3,7 @@
 import torch
 
 from compare import bits
+from csajit_ctypes import CsajitError
 from reference import TORCH_DTYPES
 
 
@@ -104,6 +105,15 @@ def written(outputs):
     """{name: count} of elements that are still NaN; inputs without NaN give outputs without NaN."""
     counts = {name: int(torch.isnan(tensor).sum()) for name, tensor in outputs.items()}
     return {name: count for name, count in counts.items() if count}
+
+
+def refusal(action):
+    """(status, message) of an action that must fail; (0, "") if it did not."""
+    try:
+        action()
+    except CsajitError as error:
+        return error.status, error.message
+    return 0, ""
 
 
 class Tally:

@@ -13,9 +13,9 @@ import time
 import torch
 
 import csajit_abi as abi
-from csajit_ctypes import CsajitError, Service, Spec
+from csajit_ctypes import Service, Spec
 from driver import Driver
-from harness import Call, Tally, differing_bits
+from harness import Call, Tally, differing_bits, refusal
 
 LENS = [515, 1024, 0, 129]
 SPECS = (Spec(4, 128, 2), Spec(128, 64, 1), Spec(4, 65, 2, "fp32"), Spec(2, 64, 1, ape=False))
@@ -33,14 +33,6 @@ class Moved:
 
     def data_ptr(self):
         return self.address
-
-
-def refusal(action):
-    try:
-        action()
-    except CsajitError as error:
-        return error.status, error.message
-    return 0, ""
 
 
 def check_refused(tally, call, text, words, status=abi.E_INVALID_ARGUMENT):
