@@ -82,8 +82,8 @@ const Registry& registry() {
     Add<31, 4, 2, fp16, fp32, fp16, true>::to(r);
     Add<128, 8, 1, bf16, bf16, bf16, true>::to(r);
     Add<128, 4, 2, bf16, bf16, bf16, true>::to(r);
-    Add<127, 3, 2, fp32, fp32, fp32, true>::to(r);
-    Add<256, 2, 2, bf16, bf16, bf16, true>::to(r);
+    Add<127, 7, 2, fp32, fp32, fp32, true>::to(r);
+    Add<256, 6, 2, bf16, bf16, bf16, true>::to(r);
     return r;
   }();
   return all;

@@ -1,5 +1,6 @@
 #include "emulator/grid.hpp"
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <array>
@@ -27,8 +28,9 @@ struct Warp {
   const char* operation = nullptr;  // what its lanes are meeting in
 };
 
+// Lives on from CTA to CTA: entered once by its context, then by jumps, which make no system call.
 struct Fiber {
-  ucontext_t context;
+  jmp_buf resume;
   std::unique_ptr<std::byte[]> stack;
   bool done = false;
 };
@@ -37,7 +39,7 @@ struct State {
   std::vector<Fiber> fibers;
   std::vector<Warp> warps;
   Barrier block;
-  ucontext_t scheduler;
+  jmp_buf scheduler;
   unsigned int thread = 0;
   unsigned int cta = 0;
   unsigned int ctas = 0;
@@ -46,7 +48,9 @@ struct State {
 };
 State state;
 
-void yield() { swapcontext(&state.fibers[state.thread].context, &state.scheduler); }
+void yield() {
+  if (_setjmp(state.fibers[state.thread].resume) == 0) _longjmp(state.scheduler, 1);
+}
 
 void release(Barrier& barrier) {
   barrier.arrived = 0;
@@ -87,27 +91,40 @@ auto meet(const char* operation, std::uint64_t value, Read read) {
   return result;
 }
 
-void fiber_main() {
-  (*state.body)();
-  state.fibers[state.thread].done = true;
-  state.progress = true;
-  leave(own_warp().barrier);
-  leave(state.block);
-  for (;;) yield();
+[[noreturn]] void fiber_main() {
+  for (;;) {
+    (*state.body)();
+    state.fibers[state.thread].done = true;
+    state.progress = true;
+    leave(own_warp().barrier);
+    leave(state.block);
+    yield();
+  }
+}
+
+void start(Fiber& fiber) {
+  fiber.stack = std::make_unique<std::byte[]>(stack_bytes);
+  ucontext_t context;
+  getcontext(&context);
+  context.uc_stack.ss_sp = fiber.stack.get();
+  context.uc_stack.ss_size = stack_bytes;
+  context.uc_link = nullptr;
+  makecontext(&context, fiber_main, 0);
+  setcontext(&context);
+}
+
+// Runs a fiber to its next yield.
+void resume(Fiber& fiber) {
+  if (_setjmp(state.scheduler) != 0) return;
+  if (!fiber.stack) start(fiber);
+  _longjmp(fiber.resume, 1);
 }
 
 void run_cta(unsigned int threads) {
   state.warps.assign((threads + warp_threads - 1) / warp_threads, Warp{});
   state.block = Barrier{threads, 0, 0};
   for (unsigned int t = 0; t < threads; ++t) {
-    Fiber& fiber = state.fibers[t];
-    fiber.done = false;
-    if (!fiber.stack) fiber.stack = std::make_unique<std::byte[]>(stack_bytes);
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.get();
-    fiber.context.uc_stack.ss_size = stack_bytes;
-    fiber.context.uc_link = nullptr;
-    makecontext(&fiber.context, fiber_main, 0);
+    state.fibers[t].done = false;
     ++state.warps[t / warp_threads].barrier.members;
   }
   for (unsigned int alive = threads; alive > 0;) {
@@ -116,7 +133,7 @@ void run_cta(unsigned int threads) {
     for (unsigned int t = 0; t < threads; ++t) {
       if (state.fibers[t].done) continue;
       state.thread = t;
-      swapcontext(&state.scheduler, &state.fibers[t].context);
+      resume(state.fibers[t]);
       if (!state.fibers[t].done) ++alive;
     }
     if (alive > 0 && !state.progress) throw std::logic_error("the threads of a CTA wait for each other for ever");

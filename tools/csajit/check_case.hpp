@@ -9,6 +9,13 @@
 
 namespace csajit::tool {
 
+enum class Plant : std::uint8_t {
+  none,
+  non_finite,  // NaN and infinities at every position of a window
+  largest,     // kv as large as its type holds
+  ape,         // NaN and infinities in the APE
+};
+
 struct CheckCase {
   std::string name;  // says what is special, for people and --filter
 
@@ -40,6 +47,7 @@ struct CheckCase {
   bool grad_ape = true;  // without effect where there is no APE
   bool accumulate = false;
 
+  Plant plant = Plant::none;
   bool garbage = false;  // the segment tables make no sense: only memory safety is checked
   bool quick = false;    // part of --quick
   std::uint64_t seed = 1;

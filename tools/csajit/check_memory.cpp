@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "check_number.hpp"
+#include "check_plant.hpp"
 #include "parallel.hpp"
 
 namespace csajit::tool {
@@ -35,7 +36,9 @@ CaseMemory::CaseMemory(CheckDevice& device, const CheckCase& check, const Window
   fill(kv_, 1.0, 1);
   fill(score_, 1.5, 2);
   fill(ape_, 0.25, 3);
-  fill(grad_out_, 1.0, 4);
+  // Beside the largest floats no product and no sum may overflow by the gradient's own size.
+  fill(grad_out_, check.plant == Plant::largest ? 0x1p-12 : 1.0, 4);
+  if (windows != nullptr) plant(*windows);
   if (windows != nullptr) set_traps(*windows);
 
   out_ = add_tensor("out", shape_of(check.out_dtype, check.num_rows, check.head_dim), gap, true);
@@ -117,6 +120,18 @@ void CaseMemory::fill(const Tensor& tensor, double scale, std::uint64_t stream) 
       }
       encode_elements(at.type, values.data(), at.columns, tensor.buffer->host.row(at, row));
     }
+  });
+}
+
+void CaseMemory::plant(const Windows& windows) {
+  plant_windows(check_, windows, [this](Place place, std::int64_t row, std::int64_t column, double value) {
+    const Tensor& tensor = place == Place::kv      ? kv_
+                           : place == Place::score ? score_
+                           : place == Place::ape   ? ape_
+                                                   : grad_out_;
+    std::byte* bits = tensor.buffer->host.row(tensor.at, row);
+    bits += column * static_cast<std::int64_t>(element_bytes(tensor.at.type));
+    encode_elements(tensor.at.type, &value, 1, bits);
   });
 }
 

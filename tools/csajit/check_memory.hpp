@@ -57,6 +57,7 @@ class CaseMemory {
                          std::int64_t more_gap, bool output);
   Tensor add_table(const std::string& name, const std::vector<std::int32_t>& values);
   void fill(const Tensor& tensor, double scale, std::uint64_t stream);
+  void plant(const Windows& windows);
   void set_traps(const Windows& windows);
   csajit_tensor argument(const Tensor& tensor) const;
   std::uint64_t address(const Tensor& tensor) const;

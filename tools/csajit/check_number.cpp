@@ -142,6 +142,11 @@ double ulp(csajit_dtype type, double value) {
   return std::ldexp(1.0, exponent - format.mantissa_bits);
 }
 
+double overflow_threshold(csajit_dtype type) {
+  const double most = format_of(type).max_finite;
+  return most + 0.5 * ulp(type, most);
+}
+
 namespace {
 // NaNs with a payload: arithmetic on a GPU gives the canonical NaN, never these.
 std::uint16_t unwritten_16(csajit_dtype type, int variant) {

@@ -20,6 +20,8 @@ double decode_element(csajit_dtype type, const std::byte* bits);
 // Distance between neighbours of the type in the binade of |value|; below the smallest normal number, the
 // smallest denormal. `value` is finite.
 double ulp(csajit_dtype type, double value);
+// The least magnitude that rounds to infinity.
+double overflow_threshold(csajit_dtype type);
 
 // Two NaN patterns that no arithmetic produces: outputs are filled with them, so that an element that keeps one
 // was not written.

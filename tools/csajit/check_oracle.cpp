@@ -67,7 +67,11 @@ double error_in_bounds(csajit_dtype type, double y, double oracle, double terms,
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (std::isnan(oracle)) return std::isnan(y) ? 0 : infinity;
   if (std::isinf(oracle)) return y == oracle ? 0 : infinity;
-  if (!std::isfinite(y)) return infinity;
+  if (std::isnan(y)) return infinity;
+  if (std::isinf(y)) {
+    const double reach = std::abs(oracle) + error_bound(type, 0, terms, short_window);
+    return std::signbit(y) == std::signbit(oracle) && reach >= overflow_threshold(type) ? 0 : infinity;
+  }
   return std::abs(y - oracle) / error_bound(type, oracle, terms, short_window);
 }
 

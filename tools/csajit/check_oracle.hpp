@@ -38,7 +38,8 @@ void evaluate_window(std::int64_t window, std::int64_t columns, const double* kv
 double error_bound(csajit_dtype type, double oracle, double terms, bool short_window);
 
 // |y - oracle| in units of that bound: at most 1 is right. Where the oracle is not finite, 0 if y is the same
-// (any NaN equals any NaN), else infinity.
+// (any NaN equals any NaN), else infinity. An infinite y is right where fp32's error may carry the oracle past the
+// largest number of the type.
 double error_in_bounds(csajit_dtype type, double y, double oracle, double terms, bool short_window);
 
 }  // namespace csajit::tool
