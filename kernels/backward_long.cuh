@@ -11,21 +11,18 @@
 
 namespace csajit {
 
-template <int RATIO, int HEAD_DIM, int COFF, DType KV, DType SCORE, DType OUT, bool HAS_APE, int VEC>
+template <int RATIO, int HEAD_DIM, int COFF, DType KV, DType SCORE, DType OUT, bool HAS_APE, int VEC, bool CONTIGUOUS>
 struct BackwardLong {
-  using Window = LongWindow<RATIO, HEAD_DIM, COFF, KV, SCORE, HAS_APE, VEC>;
+  using Window = LongWindow<RATIO, HEAD_DIM, COFF, KV, SCORE, HAS_APE, VEC, CONTIGUOUS>;
   using Tiling = typename Window::Tiling;
   static constexpr int kEntries = Window::kEntries;
 
   __device__ static void row(const LaunchArgs& args, long long row, const RowPlace& place, Window& window,
                              LeafSums<Tiling>& shared, float (&grad_ape)[HAS_APE ? kEntries : 1][VEC]) {
-    window.load(args, place);
-    Vector<OUT, VEC> grad_out = Vector<OUT, VEC>::zero();
-    if (window.is_active()) {
-      grad_out = Vector<OUT, VEC>::load(
-          args.grad_out +
-          static_cast<unsigned long long>(row * args.grad_out_row_stride + window.column) * size_of(OUT));
-    }
+    const Vector<OUT, VEC> grad_out = Vector<OUT, VEC>::load_if(
+        window.is_active(),
+        args.grad_out + static_cast<unsigned long long>(row * args.grad_out_row_stride + window.column) * size_of(OUT));
+    window.load(args, place, grad_out);
     window.softmax(shared);
     float sum[VEC];
 #pragma unroll
@@ -35,7 +32,11 @@ struct BackwardLong {
       });
     }
     reduce_leaves<Sum>(shared, window.leaf, window.column_thread, sum);
-    if (!window.is_active() || window.leaf >= Tiling::kLeaves) return;
+    if (!window.is_active()) return;
+    const auto grad_kv =
+        window.template rows_of<KV>(args.grad_kv, args.grad_kv_row_stride, args.grad_kv_segment_stride, place);
+    const auto grad_score = window.template rows_of<SCORE>(args.grad_score, args.grad_score_row_stride,
+                                                           args.grad_score_segment_stride, place);
 #pragma unroll
     for (int i = 0; i < kEntries; ++i) {
       if (!window.exists(i)) continue;
@@ -49,22 +50,16 @@ struct BackwardLong {
         ds[j] = fma(p, -sum[j], mul(mul(g, window.kv[i].get(j)), p));
         if constexpr (HAS_APE) grad_ape[i][j] = add(grad_ape[i][j], ds[j]);
       }
-      if (args.grad_kv != 0) {
-        Vector<KV, VEC>::from(dkv).store(
-            window.address(args.grad_kv, size_of(KV), args.grad_kv_row_stride, args.grad_kv_segment_stride, place, i));
-      }
-      if (args.grad_score != 0) {
-        Vector<SCORE, VEC>::from(ds).store(window.address(args.grad_score, size_of(SCORE), args.grad_score_row_stride,
-                                                          args.grad_score_segment_stride, place, i));
-      }
+      if (args.grad_kv != 0) Vector<KV, VEC>::from(dkv).store(grad_kv.at(i, window.column_of(i)));
+      if (args.grad_score != 0) Vector<SCORE, VEC>::from(ds).store(grad_score.at(i, window.column_of(i)));
     }
   }
 };
 
-template <int RATIO, int HEAD_DIM, int COFF, DType KV, DType SCORE, DType OUT, bool HAS_APE, int VEC>
+template <int RATIO, int HEAD_DIM, int COFF, DType KV, DType SCORE, DType OUT, bool HAS_APE, int VEC, bool CONTIGUOUS>
 __global__ void __launch_bounds__(LongTiling<RATIO, HEAD_DIM, COFF, VEC>::kThreads, 1)
     compressor_backward_long(const __grid_constant__ LaunchArgs args) {
-  using Body = BackwardLong<RATIO, HEAD_DIM, COFF, KV, SCORE, OUT, HAS_APE, VEC>;
+  using Body = BackwardLong<RATIO, HEAD_DIM, COFF, KV, SCORE, OUT, HAS_APE, VEC, CONTIGUOUS>;
   using Tiling = typename Body::Tiling;
   constexpr bool kIsShort = COFF * RATIO <= 16 && HEAD_DIM > 1;
   __shared__ LeafSums<Tiling> shared;
@@ -94,15 +89,14 @@ __global__ void __launch_bounds__(LongTiling<RATIO, HEAD_DIM, COFF, VEC>::kThrea
       if (place.is_inside) Body::row(args, row, place, window, shared, grad_ape);
     }
     if constexpr (HAS_APE) {
-      if (args.grad_ape != 0 && window.is_active() && window.leaf < Tiling::kLeaves) {
+      if (args.grad_ape != 0 && window.is_active()) {
+        constexpr long long kColumns = COFF * HEAD_DIM;
+        const auto sums = window.ape_rows_of(
+            args.workspace + static_cast<unsigned long long>(partial) * RATIO * kColumns * 4, kColumns);
 #pragma unroll
         for (int i = 0; i < Body::kEntries; ++i) {
           if (!window.in_window(i)) continue;
-          const int k = window.entry(i);
-          const long long element =
-              (partial * RATIO + Tiling::ape_row_of(k)) * (COFF * HEAD_DIM) + Tiling::column_of(k) + window.column;
-          Vector<DType::fp32, VEC>::from(grad_ape[i])
-              .store(args.workspace + static_cast<unsigned long long>(element) * 4);
+          Vector<DType::fp32, VEC>::from(grad_ape[i]).store(sums.at(window.ape_row_of(i), window.column_of(i)));
         }
       }
     }

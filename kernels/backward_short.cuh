@@ -10,20 +10,22 @@
 
 namespace csajit {
 
-template <int RATIO, int HEAD_DIM, int COFF, DType KV, DType SCORE, DType OUT, bool HAS_APE, int VEC>
+template <int RATIO, int HEAD_DIM, int COFF, DType KV, DType SCORE, DType OUT, bool HAS_APE, int VEC, bool CONTIGUOUS>
 struct BackwardShort {
-  using Window = ShortWindow<RATIO, HEAD_DIM, COFF, KV, SCORE, HAS_APE, VEC>;
+  using Window = ShortWindow<RATIO, HEAD_DIM, COFF, KV, SCORE, HAS_APE, VEC, CONTIGUOUS>;
   static constexpr int kEntries = Window::kEntries;
+  // The window, the sums of grad_ape, and the rest.
+  static constexpr int kRegisters = Window::kRegisters + (HAS_APE ? kEntries * VEC : 0) + 48;
   static constexpr int kStripColumns = kWarpThreads * VEC;
   static constexpr int kStrips = static_cast<int>(ceil_div(HEAD_DIM, kStripColumns));
 
   // One row of VEC columns. Adds ds to grad_ape.
   __device__ static void row(const LaunchArgs& args, long long row, const RowPlace& place, int column,
                              float (&grad_ape)[kEntries][VEC]) {
-    Window window;
-    window.load(args, place, column);
     const Vector<OUT, VEC> grad_out = Vector<OUT, VEC>::load(
         args.grad_out + static_cast<unsigned long long>(row * args.grad_out_row_stride + column) * size_of(OUT));
+    Window window;
+    window.load(args, place, column, grad_out);
     window.softmax();
     float sum[VEC];
 #pragma unroll
@@ -35,15 +37,10 @@ struct BackwardShort {
         sum[j] = add(sum[j], mul(mul(g, window.kv[k].get(j)), window.p[k][j]));
       }
     }
-    const long long first_token = COFF == 2 ? place.token - RATIO : place.token;
-    const unsigned long long grad_kv =
-        args.grad_kv + static_cast<unsigned long long>(place.segment * args.grad_kv_segment_stride +
-                                                       first_token * args.grad_kv_row_stride + column) *
-                           size_of(KV);
-    const unsigned long long grad_score =
-        args.grad_score + static_cast<unsigned long long>(place.segment * args.grad_score_segment_stride +
-                                                          first_token * args.grad_score_row_stride + column) *
-                              size_of(SCORE);
+    const auto grad_kv =
+        Window::template rows_of<KV>(args.grad_kv, args.grad_kv_row_stride, args.grad_kv_segment_stride, place, column);
+    const auto grad_score = Window::template rows_of<SCORE>(args.grad_score, args.grad_score_row_stride,
+                                                            args.grad_score_segment_stride, place, column);
 #pragma unroll
     for (int k = 0; k < kEntries; ++k) {
       if (!window.exists(k)) continue;
@@ -57,24 +54,19 @@ struct BackwardShort {
         ds[j] = fma(p, -sum[j], mul(mul(g, window.kv[k].get(j)), p));
         if (HAS_APE) grad_ape[k][j] = add(grad_ape[k][j], ds[j]);
       }
-      const long long column_of_k = Window::column_of(k);
-      if (args.grad_kv != 0) {
-        Vector<KV, VEC>::from(dkv).store(
-            grad_kv + static_cast<unsigned long long>(k * args.grad_kv_row_stride + column_of_k) * size_of(KV));
-      }
-      if (args.grad_score != 0) {
-        Vector<SCORE, VEC>::from(ds).store(
-            grad_score +
-            static_cast<unsigned long long>(k * args.grad_score_row_stride + column_of_k) * size_of(SCORE));
-      }
+      if (args.grad_kv != 0) Vector<KV, VEC>::from(dkv).store(grad_kv.at(k, Window::column_of(k)));
+      if (args.grad_score != 0) Vector<SCORE, VEC>::from(ds).store(grad_score.at(k, Window::column_of(k)));
     }
   }
 };
 
-template <int RATIO, int HEAD_DIM, int COFF, DType KV, DType SCORE, DType OUT, bool HAS_APE, int VEC>
-__global__ void __launch_bounds__(kShortLanes* kWarpThreads, 1)
+template <int RATIO, int HEAD_DIM, int COFF, DType KV, DType SCORE, DType OUT, bool HAS_APE, int VEC, bool CONTIGUOUS>
+__global__ void __launch_bounds__(
+    kShortLanes* kWarpThreads,
+    resident_ctas(kShortLanes* kWarpThreads,
+                  BackwardShort<RATIO, HEAD_DIM, COFF, KV, SCORE, OUT, HAS_APE, VEC, CONTIGUOUS>::kRegisters))
     compressor_backward_short(const __grid_constant__ LaunchArgs args) {
-  using Body = BackwardShort<RATIO, HEAD_DIM, COFF, KV, SCORE, OUT, HAS_APE, VEC>;
+  using Body = BackwardShort<RATIO, HEAD_DIM, COFF, KV, SCORE, OUT, HAS_APE, VEC, CONTIGUOUS>;
   constexpr int kEntries = Body::kEntries;
   __shared__ float lane_sums[HAS_APE ? kShortLanes : 1][HAS_APE ? kEntries : 1][HAS_APE ? Body::kStripColumns : 1];
   const int lane = threadIdx.x / kWarpThreads;  // a warp

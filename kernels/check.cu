@@ -8,11 +8,11 @@
 
 namespace csajit {
 
-#define CSAJIT_INSTANTIATE(FAMILY, RATIO, HEAD_DIM, COFF, TYPE, APE, FORWARD_VEC, BACKWARD_VEC)                      \
-  template __global__ void compressor_forward_##FAMILY<RATIO, HEAD_DIM, COFF, TYPE, TYPE, TYPE, APE, FORWARD_VEC>(   \
-      const __grid_constant__ LaunchArgs);                                                                           \
-  template __global__ void compressor_backward_##FAMILY<RATIO, HEAD_DIM, COFF, TYPE, TYPE, TYPE, APE, BACKWARD_VEC>( \
-      const __grid_constant__ LaunchArgs)
+#define CSAJIT_INSTANTIATE(FAMILY, RATIO, HEAD_DIM, COFF, TYPE, APE, FORWARD_VEC, BACKWARD_VEC)                     \
+  template __global__ void compressor_forward_##FAMILY<RATIO, HEAD_DIM, COFF, TYPE, TYPE, TYPE, APE, FORWARD_VEC,   \
+                                                       true>(const __grid_constant__ LaunchArgs);                   \
+  template __global__ void compressor_backward_##FAMILY<RATIO, HEAD_DIM, COFF, TYPE, TYPE, TYPE, APE, BACKWARD_VEC, \
+                                                        true>(const __grid_constant__ LaunchArgs)
 
 CSAJIT_INSTANTIATE(short, 4, 128, 2, DType::bf16, true, 4, 4);
 CSAJIT_INSTANTIATE(short, 4, 512, 2, DType::bf16, true, 4, 4);

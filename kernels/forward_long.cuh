@@ -9,10 +9,10 @@
 
 namespace csajit {
 
-template <int RATIO, int HEAD_DIM, int COFF, DType KV, DType SCORE, DType OUT, bool HAS_APE, int VEC>
+template <int RATIO, int HEAD_DIM, int COFF, DType KV, DType SCORE, DType OUT, bool HAS_APE, int VEC, bool CONTIGUOUS>
 __global__ void __launch_bounds__(LongTiling<RATIO, HEAD_DIM, COFF, VEC>::kThreads, 1)
     compressor_forward_long(const __grid_constant__ LaunchArgs args) {
-  using Window = LongWindow<RATIO, HEAD_DIM, COFF, KV, SCORE, HAS_APE, VEC>;
+  using Window = LongWindow<RATIO, HEAD_DIM, COFF, KV, SCORE, HAS_APE, VEC, CONTIGUOUS>;
   using Tiling = typename Window::Tiling;
   __shared__ LeafSums<Tiling> shared;
 

@@ -9,13 +9,16 @@
 
 namespace csajit {
 
-template <int RATIO, int HEAD_DIM, int COFF, DType KV, DType SCORE, DType OUT, bool HAS_APE, int VEC>
-__global__ void __launch_bounds__(kShortForwardThreads, 1)
+template <int RATIO, int HEAD_DIM, int COFF, DType KV, DType SCORE, DType OUT, bool HAS_APE, int VEC, bool CONTIGUOUS>
+__global__ void __launch_bounds__(
+    kShortForwardThreads,
+    resident_ctas(kShortForwardThreads,
+                  ShortWindow<RATIO, HEAD_DIM, COFF, KV, SCORE, HAS_APE, VEC, CONTIGUOUS>::kRegisters + 32))
     compressor_forward_short(const __grid_constant__ LaunchArgs args) {
   constexpr int kColumnThreads = short_forward_column_threads(HEAD_DIM, VEC);
   constexpr int kRows = short_forward_rows(HEAD_DIM, VEC);
   constexpr int kStrips = static_cast<int>(ceil_div(HEAD_DIM, kColumnThreads * VEC));
-  using Window = ShortWindow<RATIO, HEAD_DIM, COFF, KV, SCORE, HAS_APE, VEC>;
+  using Window = ShortWindow<RATIO, HEAD_DIM, COFF, KV, SCORE, HAS_APE, VEC, CONTIGUOUS>;
 
   for (long long item = blockIdx.x; item < args.num_items; item += gridDim.x) {
     const long long row = item / kStrips * kRows + threadIdx.x / kColumnThreads;

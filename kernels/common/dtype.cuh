@@ -37,13 +37,43 @@ struct Vector {
     unsigned int word[(kBytes + 3) / 4];
   };
 
-  // `address` + 2 or 4 bytes an element, aligned to the whole vector.
+  // Of an input, at 2 or 4 bytes an element, aligned to the whole vector.
   __device__ static Vector load(unsigned long long address) {
     Vector v;
-    v.raw = load_global<Raw>(address);
+    v.raw = load_input<Raw>(address);
+    return v;
+  }
+  // Zeros where not `wanted`; then the address is not used.
+  __device__ static Vector load_if(bool wanted, unsigned long long address) {
+    Vector v;
+    v.raw = load_input_if<Raw>(wanted, address);
     return v;
   }
   __device__ void store(unsigned long long address) const { store_global<Raw>(address, raw); }
+
+  static constexpr int kWords = (kBytes + 3) / 4;
+  __device__ unsigned int bits(int i) const {
+    if constexpr (kBytes == 2) {
+      return half[0];
+    } else {
+      return word[i];
+    }
+  }
+  // Changes nothing (zero is 0), but no compiler knows that: no element of this vector can be used before `other` has
+  // arrived. Otherwise ptxas sinks the loads whose values are needed last below the arithmetic on the first, and a row
+  // pays the memory's latency twice.
+  template <class Other>
+  __device__ void tie(const Other& other, unsigned int zero) {
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) {
+      const unsigned int nothing = other.bits(i % Other::kWords) & zero;
+      if constexpr (kBytes == 2) {
+        half[0] |= static_cast<unsigned short>(nothing);
+      } else {
+        word[i] |= nothing;
+      }
+    }
+  }
 
   __device__ static Vector zero() {
     Vector v;
@@ -94,13 +124,5 @@ struct Vector {
     return v;
   }
 };
-
-// VEC fp32 values at `address`, aligned to all of them.
-template <int VEC>
-__device__ void load_floats(unsigned long long address, float (&values)[VEC]) {
-  const Vector<DType::fp32, VEC> v = Vector<DType::fp32, VEC>::load(address);
-#pragma unroll
-  for (int j = 0; j < VEC; ++j) values[j] = v.get(j);
-}
 
 }  // namespace csajit

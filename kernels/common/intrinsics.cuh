@@ -62,9 +62,53 @@ __device__ __forceinline__ unsigned int floats_to_bfloats(float low, float high)
   return bits;
 }
 
+// From global memory that this kernel may also write, or that a kernel beside it does.
 template <class T>
 __device__ __forceinline__ T load_global(unsigned long long address) {
-  return *reinterpret_cast<const T*>(address);
+  return *static_cast<const T*>(__cvta_global_to_generic(address));
+}
+
+// From global memory that nobody writes while the kernel runs: the inputs, which no output may overlap.
+template <class T>
+__device__ __forceinline__ T load_input(unsigned long long address) {
+  return __ldg(static_cast<const T*>(__cvta_global_to_generic(address)));
+}
+
+// The same where `wanted`, else zeros: a predicate on the load, never a branch around it, so that the loads of a window
+// can all be in flight. The address is used only where `wanted`.
+__device__ __forceinline__ unsigned short load_input_if(bool wanted, unsigned long long address, unsigned short) {
+  unsigned short value;
+  asm("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %2, 0;\n\tmov.b16 %0, 0;\n\t@p ld.global.nc.b16 %0, [%1];\n\t}"
+      : "=h"(value)
+      : "l"(address), "r"(static_cast<int>(wanted)));
+  return value;
+}
+__device__ __forceinline__ unsigned int load_input_if(bool wanted, unsigned long long address, unsigned int) {
+  unsigned int value;
+  asm("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %2, 0;\n\tmov.b32 %0, 0;\n\t@p ld.global.nc.b32 %0, [%1];\n\t}"
+      : "=r"(value)
+      : "l"(address), "r"(static_cast<int>(wanted)));
+  return value;
+}
+__device__ __forceinline__ uint2 load_input_if(bool wanted, unsigned long long address, uint2) {
+  uint2 value;
+  asm("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %3, 0;\n\tmov.b32 %0, 0;\n\tmov.b32 %1, 0;\n\t"
+      "@p ld.global.nc.v2.b32 {%0, %1}, [%2];\n\t}"
+      : "=r"(value.x), "=r"(value.y)
+      : "l"(address), "r"(static_cast<int>(wanted)));
+  return value;
+}
+__device__ __forceinline__ uint4 load_input_if(bool wanted, unsigned long long address, uint4) {
+  uint4 value;
+  asm("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %5, 0;\n\tmov.b32 %0, 0;\n\tmov.b32 %1, 0;\n\t"
+      "mov.b32 %2, 0;\n\tmov.b32 %3, 0;\n\t@p ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];\n\t}"
+      : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+      : "l"(address), "r"(static_cast<int>(wanted)));
+  return value;
+}
+template <class T>
+__device__ __forceinline__ T load_input_if(bool wanted, unsigned long long address) {
+  return load_input_if(wanted, address, T{});
 }
 
 }  // namespace csajit

@@ -39,6 +39,8 @@ struct LaunchArgs {
   long long num_items;           // all work items; CTAs stride over them
   unsigned int rows_per_item;    // forward: rows that one item computes, one after another
   unsigned int accumulate_grad_ape;
+  unsigned int zero;  // always 0, which a compiler cannot know (Vector::tie)
+  unsigned int reserved;
 };
 
 // NVRTC knows neither offsetof nor __builtin_offsetof, only its front end's word for an address as a constant.
@@ -47,7 +49,7 @@ struct LaunchArgs {
 #else
 #define CSAJIT_OFFSET_OF(member) __builtin_offsetof(LaunchArgs, member)
 #endif
-static_assert(sizeof(LaunchArgs) == 30 * 8, "LaunchArgs is read by kernels that were compiled elsewhere");
+static_assert(sizeof(LaunchArgs) == 31 * 8, "LaunchArgs is read by kernels that were compiled elsewhere");
 static_assert(CSAJIT_OFFSET_OF(kv_row_stride) == 11 * 8, "LaunchArgs layout");
 static_assert(CSAJIT_OFFSET_OF(num_tokens) == 23 * 8, "LaunchArgs layout");
 static_assert(CSAJIT_OFFSET_OF(rows_per_item) == 29 * 8, "LaunchArgs layout");

@@ -4,7 +4,7 @@
 
 #include "common/dtype.cuh"
 #include "common/math.cuh"
-#include "common/segment.cuh"
+#include "common/token_rows.cuh"
 
 namespace csajit {
 
@@ -19,9 +19,13 @@ struct LongTiling {
   static constexpr int kStrips = static_cast<int>(ceil_div(HEAD_DIM, kStripColumns));
   static_assert(HEAD_DIM % VEC == 0, "a vector never crosses the end of a row");
 
-  // Columns before the strip's, of entry k (which may lie past the window).
-  __device__ static int column_of(int k) { return COFF == 2 && k >= RATIO ? HEAD_DIM : 0; }
-  __device__ static int ape_row_of(int k) { return COFF == 2 && k >= RATIO ? k - RATIO : k; }
+  // Entry i of a leaf is one of the row's own block; the others, at coff 2, of the block before. Where leaves do not
+  // straddle the two, all entries of a leaf are alike. (The entry may lie past the window.)
+  __device__ static bool is_own(int leaf, int i) {
+    return COFF == 1 || leaf * kEntries + (RATIO % kEntries == 0 ? 0 : i) >= RATIO;
+  }
+  // Columns before the strip's.
+  __device__ static int column_of(int leaf, int i) { return COFF == 2 && is_own(leaf, i) ? HEAD_DIM : 0; }
 };
 
 // Shared memory of the sums over leaves.
@@ -74,10 +78,12 @@ __device__ inline void reduce_leaves(LeafSums<Tiling>& shared, int leaf, int col
   for (int j = 0; j < VEC; ++j) values[j] = shared.total[column_thread * VEC + j];
 }
 
-template <int RATIO, int HEAD_DIM, int COFF, DType KV, DType SCORE, bool HAS_APE, int VEC>
+template <int RATIO, int HEAD_DIM, int COFF, DType KV, DType SCORE, bool HAS_APE, int VEC, bool CONTIGUOUS>
 struct LongWindow {
   using Tiling = LongTiling<RATIO, HEAD_DIM, COFF, VEC>;
   static constexpr int kEntries = Tiling::kEntries;
+  template <DType TYPE>
+  using Rows = TokenRows<TYPE, COFF * HEAD_DIM, CONTIGUOUS>;
 
   int leaf;
   int column_thread;
@@ -85,14 +91,17 @@ struct LongWindow {
   bool has_previous;
   Vector<KV, VEC> kv[kEntries];
   float p[kEntries][VEC];  // x, then the softmax weights
-  float ape[HAS_APE ? kEntries : 1][VEC];
+  Vector<DType::fp32, VEC> ape[HAS_APE ? kEntries : 1];
 
-  __device__ int entry(int i) const { return leaf * kEntries + i; }
-  __device__ bool is_active() const { return column < HEAD_DIM; }
+  // This thread holds columns of the tensors, and a leaf.
+  __device__ bool is_active() const { return column < HEAD_DIM && leaf < Tiling::kLeaves; }
   // Entry i of this leaf lies in the window.
-  __device__ bool in_window(int i) const { return Tiling::kWindow % kEntries == 0 || entry(i) < Tiling::kWindow; }
+  __device__ bool in_window(int i) const {
+    return Tiling::kWindow % kEntries == 0 || leaf * kEntries + i < Tiling::kWindow;
+  }
   // ... and is a token of this row's segment.
-  __device__ bool exists(int i) const { return in_window(i) && (COFF == 1 || has_previous || entry(i) >= RATIO); }
+  __device__ bool exists(int i) const { return in_window(i) && (has_previous || Tiling::is_own(leaf, i)); }
+  __device__ int column_of(int i) const { return Tiling::column_of(leaf, i); }
 
   __device__ void place_thread(int strip) {
     leaf = threadIdx.x / Tiling::kColumnThreads;
@@ -100,54 +109,52 @@ struct LongWindow {
     column = (strip * Tiling::kColumnThreads + column_thread) * VEC;
   }
 
+  // This leaf's rows in a tensor of RATIO rows of W columns (APE, or one partial of grad_ape): entry i is row i of the
+  // result, or row i - RATIO where it is of the row's own block and the block before stands in front of it.
+  __device__ Rows<DType::fp32> ape_rows_of(unsigned long long address, long long row_stride) const {
+    return Rows<DType::fp32>(address, row_stride, leaf * kEntries, column);
+  }
+  __device__ int ape_row_of(int i) const { return COFF == 2 && Tiling::is_own(leaf, i) ? i - RATIO : i; }
+
   // Kept over all rows of an item.
   __device__ void load_ape(const LaunchArgs& args) {
     if constexpr (HAS_APE) {
+      const Rows<DType::fp32> rows = ape_rows_of(args.ape, args.ape_row_stride);
 #pragma unroll
       for (int i = 0; i < kEntries; ++i) {
-#pragma unroll
-        for (int j = 0; j < VEC; ++j) ape[i][j] = 0.0f;
-        if (is_active() && leaf < Tiling::kLeaves && in_window(i)) {
-          const int k = entry(i);
-          load_floats<VEC>(args.ape + static_cast<unsigned long long>(Tiling::ape_row_of(k) * args.ape_row_stride +
-                                                                      Tiling::column_of(k) + column) *
-                                          4,
-                           ape[i]);
-        }
+        ape[i] = Vector<DType::fp32, VEC>::load_if(is_active() && in_window(i), rows.at(ape_row_of(i), column_of(i)));
       }
     }
   }
 
-  // Address of entry 0 of this leaf in a (tokens, W) tensor, in its own columns; entries are row_stride apart
-  // and shift by HEAD_DIM columns in the second half.
-  __device__ unsigned long long address(unsigned long long base, int element_bytes, long long row_stride,
-                                        long long segment_stride, const RowPlace& place, int i) const {
-    const long long first_token = COFF == 2 ? place.token - RATIO : place.token;
-    const int k = entry(i);
-    return base + static_cast<unsigned long long>(place.segment * segment_stride + (first_token + k) * row_stride +
-                                                  column + Tiling::column_of(k)) *
-                      element_bytes;
+  // This leaf's rows in a (tokens, W) tensor, its entry 0 first.
+  template <DType TYPE>
+  __device__ Rows<TYPE> rows_of(unsigned long long address, long long row_stride, long long segment_stride,
+                                const RowPlace& place) const {
+    const long long first_token = (COFF == 2 ? place.token - RATIO : place.token) + leaf * kEntries;
+    return Rows<TYPE>(address, row_stride, first_token, place.segment * segment_stride + column);
   }
 
-  __device__ void load(const LaunchArgs& args, const RowPlace& place) {
-    has_previous = !place.is_first;
+  // `beside`: vectors that the caller loaded and that are to be in flight together with the window.
+  template <class... Beside>
+  __device__ void load(const LaunchArgs& args, const RowPlace& place, const Beside&... beside) {
+    has_previous = COFF == 1 || !place.is_first;
+    const Rows<KV> kv_rows = rows_of<KV>(args.kv, args.kv_row_stride, args.kv_segment_stride, place);
+    const Rows<SCORE> score_rows = rows_of<SCORE>(args.score, args.score_row_stride, args.score_segment_stride, place);
     Vector<SCORE, VEC> score[kEntries];
 #pragma unroll
     for (int i = 0; i < kEntries; ++i) {
-      score[i] = Vector<SCORE, VEC>::zero();
-      kv[i] = Vector<KV, VEC>::zero();
-      if (is_active() && leaf < Tiling::kLeaves && exists(i)) {
-        score[i] = Vector<SCORE, VEC>::load(
-            address(args.score, size_of(SCORE), args.score_row_stride, args.score_segment_stride, place, i));
-        kv[i] =
-            Vector<KV, VEC>::load(address(args.kv, size_of(KV), args.kv_row_stride, args.kv_segment_stride, place, i));
-      }
+      const bool wanted = is_active() && exists(i);
+      score[i] = Vector<SCORE, VEC>::load_if(wanted, score_rows.at(i, column_of(i)));
+      kv[i] = Vector<KV, VEC>::load_if(wanted, kv_rows.at(i, column_of(i)));
     }
 #pragma unroll
     for (int i = 0; i < kEntries; ++i) {
+      score[i].tie(kv[i], args.zero);
+      (score[i].tie(beside, args.zero), ...);
 #pragma unroll
       for (int j = 0; j < VEC; ++j) {
-        p[i][j] = !exists(i) ? negative_infinity() : HAS_APE ? add(score[i].get(j), ape[i][j]) : score[i].get(j);
+        p[i][j] = !exists(i) ? negative_infinity() : HAS_APE ? add(score[i].get(j), ape[i].get(j)) : score[i].get(j);
       }
     }
   }

@@ -29,8 +29,9 @@ __device__ __forceinline__ float divide_normal(float e, float den, float rcp) {
   return fma(remainder, rcp, quotient);
 }
 
-// A difference x - max at or above this has exp(x - max) >= 2^-76 with room to spare.
-constexpr float kSmallestFastExponent = -52.0f;
+// Set in a weight e = exp(x - max), which is at most 1, exactly if e is NaN or at least 2^-63: far inside of what
+// divide_normal can do.
+constexpr unsigned int kFastWeightBit = 0x20000000u;
 
 // The same for any e >= 0 or NaN.
 __device__ __forceinline__ float divide(float e, float den, float rcp) {

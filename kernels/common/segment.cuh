@@ -13,7 +13,7 @@ __device__ __forceinline__ int lane_id() { return threadIdx.x % kWarpThreads; }
 // An int32 array on the device.
 struct Offsets {
   unsigned long long address;
-  __device__ __forceinline__ int operator[](long long i) const { return load_global<int>(address + i * 4ull); }
+  __device__ __forceinline__ int operator[](long long i) const { return load_input<int>(address + i * 4ull); }
 };
 
 // Largest s in [0, count) with values[s] <= wanted, for ascending values with values[0] <= wanted; any s in

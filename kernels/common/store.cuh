@@ -5,7 +5,7 @@ namespace csajit {
 
 template <class T>
 __device__ __forceinline__ void store_global(unsigned long long address, T value) {
-  *reinterpret_cast<T*>(address) = value;
+  *static_cast<T*>(__cvta_global_to_generic(address)) = value;
 }
 
 }  // namespace csajit

@@ -10,6 +10,12 @@ constexpr int kWarpThreads = 32;
 
 CSAJIT_HOST_DEVICE constexpr long long ceil_div(long long a, long long b) { return (a + b - 1) / b; }
 
+// CTAs an SM holds if a thread takes `registers`: a bound for the compiler, which otherwise takes more than it needs.
+CSAJIT_HOST_DEVICE constexpr int resident_ctas(int threads, int registers) {
+  const int ctas = (64 << 10) / (threads * ((registers + 7) / 8 * 8));
+  return ctas < 1 ? 1 : ctas > 8 ? 8 : ctas;
+}
+
 // ---- Short windows: one thread owns a vector of columns of whole windows ----
 
 constexpr int kShortForwardThreads = 128;

@@ -148,15 +148,23 @@ std::int64_t partials_of(const Spec& spec, std::int64_t num_rows) {
 struct Operand {
   const TensorRegion* region;
   std::int64_t element_bytes;
+  bool has_window_rows = true;  // a window takes several of its rows; otherwise their stride is no matter
 };
 
-// The widest kernel of a role that all operands are aligned for.
-Result<std::uint32_t> pick(std::span<const KernelShape> kernels, KernelRole role,
+bool is_contiguous(const Spec& spec, const Operand& operand) {
+  const TensorRegion& region = *operand.region;
+  return region.begin == region.end || !operand.has_window_rows ||
+         (region.segment_stride == 0 && region.row_stride == static_cast<std::int64_t>(spec.columns()));
+}
+
+// The first kernel of a role whose demands all operands meet: kernels are ordered from the most demanding.
+Result<std::uint32_t> pick(const Spec& spec, std::span<const KernelShape> kernels, KernelRole role,
                            std::initializer_list<Operand> operands) {
   for (std::uint32_t i = 0; i < kernels.size(); ++i) {
     if (kernels[i].role != role) continue;
     const bool fits = std::all_of(operands.begin(), operands.end(), [&](const Operand& operand) {
-      return is_vector_aligned(*operand.region, operand.element_bytes, kernels[i].vector);
+      return is_vector_aligned(*operand.region, operand.element_bytes, kernels[i].vector) &&
+             (!kernels[i].contiguous || is_contiguous(spec, operand));
     });
     if (fits) return i;
   }
@@ -179,7 +187,7 @@ std::int64_t strips_of(const Spec& spec, const KernelShape& kernel) {
 }  // namespace
 
 KernelShape shape_of(const KernelRecipe& recipe) {
-  return {recipe.role, recipe.block_threads, recipe.dynamic_smem_bytes, recipe.vector};
+  return {recipe.role, recipe.block_threads, recipe.dynamic_smem_bytes, recipe.vector, recipe.contiguous};
 }
 
 Result<std::uint64_t> workspace_bytes(const Spec& spec, std::int64_t num_rows) {
@@ -219,8 +227,8 @@ Result<LaunchPlan> plan_forward(const Spec& spec, const csajit_forward_args& arg
   launch_args.out_row_stride = out->row_stride;
   LaunchPlan plan;
   if (args.total_comp == 0) return plan;
-  const auto picked =
-      pick(kernels, KernelRole::forward, {{&*kv, kv_bytes}, {&*score, score_bytes}, {&*ape, 4}, {&*out, out_bytes}});
+  const auto picked = pick(spec, kernels, KernelRole::forward,
+                           {{&*kv, kv_bytes}, {&*score, score_bytes}, {&*ape, 4}, {&*out, out_bytes, false}});
   if (!picked) return picked.error();
   const std::int64_t strips = strips_of(spec, kernels[*picked]);
   std::int64_t rows_per_item = 1;
@@ -324,11 +332,11 @@ Result<LaunchPlan> plan_backward(const Spec& spec, const csajit_backward_args& a
   launch_args.accumulate_grad_ape = (args.flags & CSAJIT_ACCUMULATE_GRAD_APE) != 0 ? 1 : 0;
 
   LaunchPlan plan;
-  const auto picked = pick(kernels, KernelRole::backward,
+  const auto picked = pick(spec, kernels, KernelRole::backward,
                            {{&*kv, kv_bytes},
                             {&*score, score_bytes},
                             {&*ape, 4},
-                            {&*grad_out, out_bytes},
+                            {&*grad_out, out_bytes, false},
                             {&*grad_kv, kv_bytes},
                             {&*grad_score, score_bytes}});
   if (!picked) return picked.error();
@@ -341,7 +349,7 @@ Result<LaunchPlan> plan_backward(const Spec& spec, const csajit_backward_args& a
   launch_args.num_items = launch_args.num_row_items + (wants_tokens ? ceil_div(args.num_tokens, zero_tokens) : 0);
   if (launch_args.num_items > 0) plan.launches[plan.count++] = {*picked, grid_of(launch_args.num_items)};
   if (wants_ape && (args.total_comp > 0 || launch_args.accumulate_grad_ape == 0)) {
-    const auto reduce = pick(kernels, KernelRole::reduce_grad_ape, {});
+    const auto reduce = pick(spec, kernels, KernelRole::reduce_grad_ape, {});
     if (!reduce) return reduce.error();
     const std::int64_t elements = static_cast<std::int64_t>(spec.ratio) * spec.columns();
     plan.launches[plan.count++] = {*reduce, grid_of(ceil_div(elements, kWarpThreads))};

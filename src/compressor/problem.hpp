@@ -20,6 +20,7 @@ struct KernelShape {
   std::uint32_t block_threads = 0;
   std::uint32_t dynamic_smem_bytes = 0;
   std::uint32_t vector = 1;
+  bool contiguous = false;
 };
 KernelShape shape_of(const KernelRecipe& recipe);
 

@@ -23,6 +23,7 @@ struct KernelRecipe {
   std::uint32_t block_threads = 0;
   std::uint32_t dynamic_smem_bytes = 0;
   std::uint32_t vector = 1;  // columns a thread moves at once; needs that alignment of every tensor it touches
+  bool contiguous = false;   // needs packed tensors whose rows of W columns follow each other without a gap
 };
 
 // What `max_smem_bytes` (opt-in shared memory of a block on the target) allows. The same list, in the same

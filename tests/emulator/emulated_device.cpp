@@ -50,6 +50,7 @@ Result<void> EmulatedDevice::launch(const csajit_spec& spec, const Args& args, P
   LaunchArgs launch_args{};
   const Result<LaunchPlan> planned = plan(parsed, args, shapes, launch_args);
   if (!planned) return planned.error();
+  if (launch_args.zero != 0) return Error{CSAJIT_E_INTERNAL, "zero is not 0: loads would be tied into values"};
   DeviceMemory& memory = DeviceMemory::instance();
   memory.begin_kernels();
   for (std::uint32_t i = 0; i < planned->count; ++i) {

@@ -32,20 +32,20 @@ template <int RATIO, int HEAD_DIM, int COFF, DType KV, DType SCORE, DType OUT, b
 struct Add {
   static constexpr bool is_short = RATIO * COFF <= 16 && HEAD_DIM > 1;
 
-  template <int VEC>
+  template <int VEC, bool CONTIGUOUS>
   static void width(Registry& registry) {
     if constexpr (HEAD_DIM % VEC == 0) {
       const std::string arguments =
-          fmt::format("{}<{}, {}, {}, {}, {}, {}, {}, {}>", is_short ? "short" : "long", RATIO, HEAD_DIM, COFF,
-                      name_of(KV), name_of(SCORE), name_of(OUT), HAS_APE, VEC);
+          fmt::format("{}<{}, {}, {}, {}, {}, {}, {}, {}, {}>", is_short ? "short" : "long", RATIO, HEAD_DIM, COFF,
+                      name_of(KV), name_of(SCORE), name_of(OUT), HAS_APE, VEC, CONTIGUOUS);
       Kernel& forward = registry.kernels["csajit::compressor_forward_" + arguments];
       Kernel& backward = registry.kernels["csajit::compressor_backward_" + arguments];
       if constexpr (is_short) {
-        forward = compressor_forward_short<RATIO, HEAD_DIM, COFF, KV, SCORE, OUT, HAS_APE, VEC>;
-        backward = compressor_backward_short<RATIO, HEAD_DIM, COFF, KV, SCORE, OUT, HAS_APE, VEC>;
+        forward = compressor_forward_short<RATIO, HEAD_DIM, COFF, KV, SCORE, OUT, HAS_APE, VEC, CONTIGUOUS>;
+        backward = compressor_backward_short<RATIO, HEAD_DIM, COFF, KV, SCORE, OUT, HAS_APE, VEC, CONTIGUOUS>;
       } else {
-        forward = compressor_forward_long<RATIO, HEAD_DIM, COFF, KV, SCORE, OUT, HAS_APE, VEC>;
-        backward = compressor_backward_long<RATIO, HEAD_DIM, COFF, KV, SCORE, OUT, HAS_APE, VEC>;
+        forward = compressor_forward_long<RATIO, HEAD_DIM, COFF, KV, SCORE, OUT, HAS_APE, VEC, CONTIGUOUS>;
+        backward = compressor_backward_long<RATIO, HEAD_DIM, COFF, KV, SCORE, OUT, HAS_APE, VEC, CONTIGUOUS>;
       }
     }
   }
@@ -53,9 +53,11 @@ struct Add {
   static void to(Registry& registry) {
     registry.specs.push_back({RATIO, HEAD_DIM, COFF, static_cast<csajit_dtype>(KV), static_cast<csajit_dtype>(SCORE),
                               static_cast<csajit_dtype>(OUT), HAS_APE});
-    width<4>(registry);
-    width<2>(registry);
-    width<1>(registry);
+    width<4, true>(registry);
+    width<4, false>(registry);
+    width<2, true>(registry);
+    width<2, false>(registry);
+    width<1, false>(registry);
     registry
         .kernels[fmt::format("csajit::compressor_reduce_grad_ape<{}, {}, {}, {}>", RATIO, HEAD_DIM, COFF, is_short)] =
         compressor_reduce_grad_ape<RATIO, HEAD_DIM, COFF, is_short>;

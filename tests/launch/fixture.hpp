@@ -129,7 +129,8 @@ bool last_error_has(const std::string& part);
 
 // ratio 4, coff 2, and a head_dim that no test had before: nothing of it is compiled or loaded yet.
 csajit_spec fresh_spec();
-inline constexpr int kernels_of_fresh_spec = 6;  // two widths forward, two backward, the reduction, the check
+inline constexpr int kernels_of_fresh_spec =
+    8;  // forward and backward wide (contiguous or not) and scalar, the reduction, the check
 
 // Legal arguments: 64 tokens, 16 rows, one segment. Addresses of no memory, since nothing runs.
 csajit_forward_args forward_args();

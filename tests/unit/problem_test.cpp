@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -106,6 +107,55 @@ TEST_CASE("an unaligned tensor takes the scalar kernel") {
   args = forward_args();
   args.ape.row_stride = 258;
   CHECK(shapes[plan_forward(spec_r4(), args, shapes, out)->launches[0].kernel].vector == 1);
+}
+
+TEST_CASE("tensors without gaps take the contiguous kernel, any other packing of the same width the strided one") {
+  const auto shapes = shapes_of(spec_r4());
+  LaunchArgs out{};
+  const auto forward = [&](const csajit_forward_args& args) {
+    return shapes[plan_forward(spec_r4(), args, shapes, out)->launches[0].kernel];
+  };
+  const auto backward = [&](const csajit_backward_args& args) {
+    return shapes[plan_backward(spec_r4(), args, shapes, out)->launches[0].kernel];
+  };
+  CHECK(forward(forward_args()).contiguous);
+  CHECK(backward(backward_args()).contiguous);
+  for (csajit_tensor csajit_forward_args::*tensor :
+       {&csajit_forward_args::kv, &csajit_forward_args::score, &csajit_forward_args::ape}) {
+    csajit_forward_args args = forward_args();
+    (args.*tensor).row_stride = 512;
+    CHECK_FALSE(forward(args).contiguous);
+    CHECK(forward(args).vector == 4);
+  }
+  for (csajit_tensor csajit_backward_args::*tensor :
+       {&csajit_backward_args::kv, &csajit_backward_args::score, &csajit_backward_args::ape,
+        &csajit_backward_args::grad_kv, &csajit_backward_args::grad_score}) {
+    csajit_backward_args args = backward_args();
+    (args.*tensor).row_stride = 512;
+    CHECK_FALSE(backward(args).contiguous);
+    CHECK(backward(args).vector == 4);
+  }
+  // A window takes one row of these, whose stride is no matter.
+  csajit_forward_args spread = forward_args();
+  spread.out.row_stride = 512;
+  CHECK(forward(spread).contiguous);
+  csajit_backward_args spread_gradient = backward_args();
+  spread_gradient.grad_out.row_stride = 512;
+  CHECK(backward(spread_gradient).contiguous);
+  csajit_forward_args batched = forward_args();
+  batched.kv.segment_stride = batched.score.segment_stride = tokens / 3 * 256;
+  batched.num_tokens = tokens / 3 * 3;
+  CHECK_FALSE(forward(batched).contiguous);
+}
+
+TEST_CASE("the zero that ties loads is 0, whatever stood in the arguments") {
+  LaunchArgs out;
+  std::memset(&out, 0xff, sizeof out);
+  REQUIRE(plan_forward(spec_r4(), forward_args(), shapes_of(spec_r4()), out).ok());
+  CHECK(out.zero == 0);
+  std::memset(&out, 0xff, sizeof out);
+  REQUIRE(plan_backward(spec_r4(), backward_args(), shapes_of(spec_r4()), out).ok());
+  CHECK(out.zero == 0);
 }
 
 TEST_CASE("a forward without rows launches nothing") {

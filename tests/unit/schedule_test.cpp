@@ -74,13 +74,16 @@ TEST_CASE("kernels of a spec differ in their key fields, and so do those of two 
 
 TEST_CASE("the name expression instantiates the template that the source file holds") {
   const auto recipes = kernels_of(spec_of(4, 512, 2), 227 << 10);
-  REQUIRE(recipes.size() == 6);
+  REQUIRE(recipes.size() == 8);
   CHECK(recipes[0].source == "forward_short.cuh");
   CHECK(recipes[0].name_expression ==
         "csajit::compressor_forward_short<4, 512, 2, csajit::DType::bf16, csajit::DType::bf16, csajit::DType::bf16, "
-        "true, 4>");
-  CHECK(recipes[4].name_expression == "csajit::compressor_reduce_grad_ape<4, 512, 2, true>");
-  CHECK(recipes[5].source == "validate_offsets.cuh");
-  CHECK(recipes[5].name_expression == "csajit::compressor_validate_offsets<4>");
-  CHECK(kernels_of(spec_of(128, 512, 1), 227 << 10)[2].source == "backward_long.cuh");
+        "true, 4, true>");
+  CHECK(recipes[1].name_expression ==
+        "csajit::compressor_forward_short<4, 512, 2, csajit::DType::bf16, csajit::DType::bf16, csajit::DType::bf16, "
+        "true, 4, false>");
+  CHECK(recipes[6].name_expression == "csajit::compressor_reduce_grad_ape<4, 512, 2, true>");
+  CHECK(recipes[7].source == "validate_offsets.cuh");
+  CHECK(recipes[7].name_expression == "csajit::compressor_validate_offsets<4>");
+  CHECK(kernels_of(spec_of(128, 512, 1), 227 << 10)[3].source == "backward_long.cuh");
 }

@@ -82,6 +82,14 @@ T load_global(unsigned long long address) {
   return emulator::DeviceMemory::instance().load<T>(address);
 }
 template <class T>
+T load_input(unsigned long long address) {
+  return load_global<T>(address);
+}
+template <class T>
+T load_input_if(bool wanted, unsigned long long address) {
+  return wanted ? load_global<T>(address) : T{};
+}
+template <class T>
 void store_global(unsigned long long address, T value) {
   emulator::DeviceMemory::instance().store(address, value);
 }
