@@ -33,12 +33,6 @@ __device__ __forceinline__ float divide_normal(float e, float den, float rcp) {
 // divide_normal can do.
 constexpr unsigned int kFastWeightBit = 0x20000000u;
 
-// The same for any e >= 0 or NaN.
-__device__ __forceinline__ float divide(float e, float den, float rcp) {
-  if (e != 0.0f && e < bits_to_float(0x19800000u)) return divide_ieee(e, den);  // 2^-76
-  return divide_normal(e, den, rcp);
-}
-
 // The sum of value(BEGIN) to value(BEGIN + COUNT - 1), added in pairs: a fixed tree, whose error grows with the
 // logarithm of COUNT.
 template <int BEGIN, int COUNT, class Value>

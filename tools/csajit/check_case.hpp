@@ -41,13 +41,17 @@ struct CheckCase {
   std::int64_t shift = 0;        // from a 256-byte boundary to the first element
   bool interleaved = false;      // kv and score (and their gradients) are the halves of one buffer's rows
 
+  // What the inputs hold.
+  double score_sigma = 1.5;   // of the scores' normal distribution
+  double previous_score = 0;  // added to the scores of the first half of columns, which the next block pools
+  Plant plant = Plant::none;
+
   // What is asked of the backward.
   bool grad_kv = true;
   bool grad_score = true;
   bool grad_ape = true;  // without effect where there is no APE
   bool accumulate = false;
 
-  Plant plant = Plant::none;
   bool garbage = false;  // the segment tables make no sense: only memory safety is checked
   bool quick = false;    // part of --quick
   std::uint64_t seed = 1;
