@@ -85,7 +85,7 @@ const Registry& registry() {
     Add<128, 8, 1, bf16, bf16, bf16, true>::to(r);
     Add<128, 4, 2, bf16, bf16, bf16, true>::to(r);
     Add<127, 7, 2, fp32, fp32, fp32, true>::to(r);
-    Add<256, 6, 2, bf16, bf16, bf16, true>::to(r);
+    Add<256, 6, 2, bf16, bf16, fp32, true>::to(r);
     return r;
   }();
   return all;

@@ -14,7 +14,7 @@ float exp_of(float x, Exp exp) {
   return exp == Exp::kernels ? exp_nonpositive(x) : static_cast<float>(std::exp(static_cast<double>(x)));
 }
 
-SerialWindow evaluate_serially(const std::vector<float>& kv, const std::vector<float>& x, float grad_out, Exp exp) {
+WindowValues evaluate_serially(const std::vector<float>& kv, const std::vector<float>& x, float grad_out, Exp exp) {
   const std::size_t window = kv.size();
   float maximum = -std::numeric_limits<float>::infinity();
   for (const float value : x) {
@@ -26,7 +26,7 @@ SerialWindow evaluate_serially(const std::vector<float>& kv, const std::vector<f
     p[k] = exp_of(x[k] - maximum, exp);
     denominator = denominator + p[k];
   }
-  SerialWindow result;
+  WindowValues result;
   for (std::size_t k = 0; k < window; ++k) {
     p[k] = p[k] / denominator;
     const float term = kv[k] * p[k];

@@ -12,14 +12,15 @@ enum class Exp {
   exact,    // fp64, rounded once
 };
 
-struct SerialWindow {
+// What one column of one window gives.
+struct WindowValues {
   float out = 0;
   std::vector<float> grad_kv;
   std::vector<float> grad_score;  // also what the row adds to grad_ape
 };
 
 // Entry k has kv[k] and x[k] = score + ape; one that does not exist has kv 0 and x -inf.
-SerialWindow evaluate_serially(const std::vector<float>& kv, const std::vector<float>& x, float grad_out, Exp exp);
+WindowValues evaluate_serially(const std::vector<float>& kv, const std::vector<float>& x, float grad_out, Exp exp);
 
 float exp_of(float x, Exp exp);  // x <= 0 or NaN
 
