@@ -32,15 +32,37 @@ void DeviceMemory::begin_kernels() {
   for (auto& [address, allocation] : allocations_) allocation.writes.assign(allocation.bytes.size(), 0);
 }
 
+std::uint64_t DeviceMemory::view(const RowView& rows) {
+  const std::uint64_t address = next_view_ + rows.address % 256;
+  views_[address] = rows;
+  next_view_ += (rows.segments * rows.far_segment_stride + 1024) / 256 * 256;
+  return address;
+}
+
+std::uint64_t DeviceMemory::resolve(std::uint64_t address, std::size_t bytes) const {
+  auto next = views_.upper_bound(address);
+  if (next == views_.begin()) return 0;
+  const auto& [begin, view] = *std::prev(next);
+  const std::uint64_t offset = address - begin;
+  const std::uint64_t segment = offset / view.far_segment_stride;
+  const std::uint64_t in_segment = offset % view.far_segment_stride;
+  const std::uint64_t row = in_segment / view.far_row_stride;
+  const std::uint64_t in_row = in_segment % view.far_row_stride;
+  if (segment >= view.segments || row >= view.rows_per_segment || in_row + bytes > view.row_bytes) return 0;
+  return view.address + segment * view.segment_stride + row * view.row_stride + in_row;
+}
+
 std::byte* DeviceMemory::find(std::uint64_t address, std::size_t bytes, bool is_write) {
   const char* what = is_write ? "write" : "read";
   const auto note = [](std::string& first, std::string text) {
     if (first.empty()) first = std::move(text);
   };
   if (address % bytes != 0) note(stray_, fmt::format("{} of {} bytes at {:#x} is misaligned", what, bytes, address));
+  const std::uint64_t named = address;
+  if (address >= first_view) address = resolve(address, bytes);
   auto next = allocations_.upper_bound(address);
   if (next == allocations_.begin()) {
-    note(stray_, fmt::format("{} of {} bytes at {:#x} lies in no allocation", what, bytes, address));
+    note(stray_, fmt::format("{} of {} bytes at {:#x} lies in no allocation", what, bytes, named));
     return nullptr;
   }
   auto& [begin, allocation] = *std::prev(next);

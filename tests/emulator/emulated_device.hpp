@@ -7,6 +7,7 @@
 
 #include "check_device.hpp"
 #include "common/launch_args.h"
+#include "emulator/grid.hpp"
 
 namespace csajit::emulator {
 
@@ -28,6 +29,10 @@ class EmulatedDevice : public tool::CheckDevice {
   void limit_grid(unsigned int ctas) { max_ctas_ = ctas; }
   // Uses the scalar kernels even where wider ones fit.
   void only_scalar(bool on) { only_scalar_ = on; }
+  // Runs the warps of a CTA in this order.
+  void schedule(const Schedule& schedule) { schedule_ = schedule; }
+  // Hands the tensors over with 2^31 more elements between their rows, and gaps as wide between their segments.
+  void spread_rows(bool on) { spread_rows_ = on; }
 
  private:
   template <class Args, class Plan>
@@ -35,6 +40,8 @@ class EmulatedDevice : public tool::CheckDevice {
 
   unsigned int max_ctas_ = 0;
   bool only_scalar_ = false;
+  Schedule schedule_;
+  bool spread_rows_ = false;
 };
 
 using Kernel = std::function<void(const LaunchArgs&)>;

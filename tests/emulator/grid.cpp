@@ -3,9 +3,13 @@
 #include <setjmp.h>
 #include <ucontext.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
+#include <numeric>
+#include <random>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 namespace csajit::emulator {
@@ -120,33 +124,84 @@ void resume(Fiber& fiber) {
   _longjmp(fiber.resume, 1);
 }
 
-void run_cta(unsigned int threads) {
+void run_thread(unsigned int thread) {
+  if (state.fibers[thread].done) return;
+  state.thread = thread;
+  resume(state.fibers[thread]);
+}
+
+// Takes the lanes of a warp to their next barrier, from `first_lane` on; whether one of them got on.
+bool step_warp(unsigned int warp, unsigned int threads, unsigned int first_lane) {
+  const bool progress_before = std::exchange(state.progress, false);
+  for (unsigned int i = 0; i < warp_threads; ++i) {
+    const unsigned int thread = warp * warp_threads + (first_lane + i) % warp_threads;
+    if (thread < threads) run_thread(thread);
+  }
+  return std::exchange(state.progress, state.progress || progress_before);
+}
+
+// One turn of every warp.
+void run_warps(unsigned int threads, Schedule::Warps order, std::minstd_rand& random) {
+  std::vector<unsigned int> warps(state.warps.size());
+  std::iota(warps.begin(), warps.end(), 0U);
+  if (order == Schedule::Warps::last_ahead) std::reverse(warps.begin(), warps.end());
+  const bool is_random = order == Schedule::Warps::random;
+  if (is_random) std::shuffle(warps.begin(), warps.end(), random);
+  for (const unsigned int warp : warps) {
+    const auto lane = is_random ? static_cast<unsigned int>(random()) % warp_threads : 0;
+    const bool far = !is_random || random() % 2 == 0;
+    while (step_warp(warp, threads, lane) && far) {
+    }
+  }
+}
+
+void run_cta(unsigned int threads, Schedule::Warps order, std::minstd_rand& random) {
   state.warps.assign((threads + warp_threads - 1) / warp_threads, Warp{});
   state.block = Barrier{threads, 0, 0};
   for (unsigned int t = 0; t < threads; ++t) {
     state.fibers[t].done = false;
     ++state.warps[t / warp_threads].barrier.members;
   }
-  for (unsigned int alive = threads; alive > 0;) {
+  while (state.block.members > 0) {
     state.progress = false;
-    alive = 0;
-    for (unsigned int t = 0; t < threads; ++t) {
-      if (state.fibers[t].done) continue;
-      state.thread = t;
-      resume(state.fibers[t]);
-      if (!state.fibers[t].done) ++alive;
+    if (order == Schedule::Warps::together) {
+      for (unsigned int t = 0; t < threads; ++t) run_thread(t);
+    } else {
+      run_warps(threads, order, random);
     }
-    if (alive > 0 && !state.progress) throw std::logic_error("the threads of a CTA wait for each other for ever");
+    if (!state.progress) throw std::logic_error("the threads of a CTA wait for each other for ever");
   }
 }
 
 }  // namespace
 
-void Grid::run(unsigned int ctas, unsigned int threads, const std::function<void()>& body) {
+std::vector<Schedule> uneven_schedules() {
+  using Warps = Schedule::Warps;
+  return {{Warps::first_ahead}, {Warps::last_ahead}, {Warps::random, 1}, {Warps::random, 2}};
+}
+
+std::string describe(const Schedule& schedule) {
+  switch (schedule.warps) {
+    case Schedule::Warps::together:
+      return "warps together";
+    case Schedule::Warps::first_ahead:
+      return "first warp ahead";
+    case Schedule::Warps::last_ahead:
+      return "last warp ahead";
+    case Schedule::Warps::random:
+      break;
+  }
+  return "random warps, seed " + std::to_string(schedule.seed);
+}
+
+void Grid::run(unsigned int ctas, unsigned int threads, const std::function<void()>& body, Schedule schedule) {
   if (state.fibers.size() < threads) state.fibers.resize(threads);
   state.body = &body;
   state.ctas = ctas;
-  for (state.cta = 0; state.cta < ctas; ++state.cta) run_cta(threads);
+  std::minstd_rand random(static_cast<std::minstd_rand::result_type>(schedule.seed));
+  for (state.cta = 0; state.cta < ctas; ++state.cta) {
+    run_cta(threads, schedule.warps, random);
+  }
 }
 
 Index Grid::thread_index() { return {state.thread}; }

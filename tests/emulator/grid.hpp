@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <string>
+#include <vector>
 
 namespace csajit::emulator {
 
@@ -12,11 +14,27 @@ struct Index {
   unsigned int x;
 };
 
+// In what order the warps of a CTA run between the barriers that they share.
+struct Schedule {
+  enum class Warps : std::uint8_t {
+    together,     // thread after thread, each to its next barrier of any kind
+    first_ahead,  // each warp as far as it can before the next one starts
+    last_ahead,   // likewise, from the last warp to the first
+    random,       // any warp, for a step or as far as it can, its lanes from any one on
+  };
+  Warps warps = Warps::together;
+  std::uint64_t seed = 1;
+};
+
+// Schedules in which some warp is always ahead of another one.
+std::vector<Schedule> uneven_schedules();
+std::string describe(const Schedule& schedule);
+
 class Grid {
  public:
   // Runs `body` once for each thread of each CTA. Throws std::logic_error where threads wait for each other for
   // ever, or lanes of a warp meet in different operations.
-  static void run(unsigned int ctas, unsigned int threads, const std::function<void()>& body);
+  static void run(unsigned int ctas, unsigned int threads, const std::function<void()>& body, Schedule schedule = {});
 
   static Index thread_index();
   static Index block_index();

@@ -138,6 +138,21 @@ TEST_CASE("strides, batches, interleaved buffers and odd addresses change nothin
   });
 }
 
+TEST_CASE("rows and segments more than 2^31 elements apart change nothing") {
+  for_each_spec([](const EmulatedSpec& spec) {
+    EmulatedDevice device;
+    device.spread_rows(true);
+    const std::int64_t r = spec.ratio;
+    expect_pass(packed(spec, "far rows", ragged(r)), device);
+    tool::CheckCase check = packed(spec, "batched, far rows and segments", {3 * r + 1, 0, r - 1, 2 * r});
+    check.tokens_per_segment = 3 * r + 2;
+    check.num_tokens = 4 * check.tokens_per_segment;
+    check.accumulate = check.wants_grad_ape();
+    device.only_scalar(true);
+    expect_pass(check, device);
+  });
+}
+
 TEST_CASE("gradients that are not wanted, and an accumulated grad_ape") {
   for_each_spec([](const EmulatedSpec& spec) {
     EmulatedDevice device;
@@ -190,7 +205,8 @@ namespace {
 
 // The verdict of the check kernel itself on a packed call (or a batched one: tokens_per_segment).
 unsigned long long check_offsets(int ratio, const std::vector<std::int32_t>& cu, const std::vector<std::int32_t>& comp,
-                                 std::int64_t num_tokens, std::int64_t tokens_per_segment = 0) {
+                                 std::int64_t num_tokens, std::int64_t tokens_per_segment = 0,
+                                 emulator::Schedule schedule = {}) {
   emulator::DeviceMemory& memory = emulator::DeviceMemory::instance();
   const auto upload = [&](const std::vector<std::int32_t>& values) {
     const std::uint64_t address = memory.allocate(values.size() * sizeof(std::int32_t));
@@ -207,7 +223,8 @@ unsigned long long check_offsets(int ratio, const std::vector<std::int32_t>& cu,
   args.tokens_per_segment = tokens_per_segment;
   const auto& kernel = emulator::emulated_kernels().at(fmt::format("csajit::compressor_validate_offsets<{}>", ratio));
   memory.begin_kernels();
-  emulator::Grid::run(1, kOffsetCheckThreads, [&] { kernel(args); });
+  emulator::Grid::run(
+      1, kOffsetCheckThreads, [&] { kernel(args); }, schedule);
   CHECK(memory.violation().empty());
   const auto verdict = memory.load<unsigned long long>(args.workspace);
   for (const std::uint64_t address : {args.cu_seqlens, args.cu_seqlens_comp, args.workspace}) memory.release(address);
@@ -248,6 +265,9 @@ TEST_CASE("the check of the segment arrays finds a bad entry wherever it stands,
   for (const int bad : {1, 31, 32, kOffsetCheckThreads - 1, kOffsetCheckThreads, kOffsetCheckThreads + 1, segments}) {
     std::vector<std::int32_t> wrong = comp;
     ++wrong[static_cast<std::size_t>(bad)];  // and with it, the step of the entry after
-    CHECK(check_offsets(r, cu, wrong, cu.back()) == offset_verdict(bad, OffsetDefect::comp_step));
+    for (const emulator::Schedule& schedule : emulator::uneven_schedules()) {
+      CAPTURE(emulator::describe(schedule));
+      CHECK(check_offsets(r, cu, wrong, cu.back(), 0, schedule) == offset_verdict(bad, OffsetDefect::comp_step));
+    }
   }
 }

@@ -51,7 +51,7 @@ TEST_CASE("every sum has its fixed order, on few CTAs and many, scalar and wide,
 TEST_CASE("packs that need more than one row an item and a partial keep the order") {
   EmulatedDevice device;
   expect_bits(device, packed(spec_of(2, 4, 2), "short, runs of four rows", {2 * 3099, 2}));
-  expect_bits(device, packed(spec_of(17, 4, 1), "long, partials of 16 rows, items of three", {17 * 3199, 17}));
+  expect_bits(device, packed(spec_of(17, 4, 1), "long, partials of four rows", {17 * 599, 17}));
   expect_bits(device, packed(spec_of(128, 8, 1), "long, items of two rows", {128 * 2112, 128}));
   expect_bits(device, packed(spec_of(9, 65, 2), "long, items of two rows in one strip of three", {9 * 720}));
 }

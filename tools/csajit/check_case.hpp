@@ -13,6 +13,7 @@ enum class Plant : std::uint8_t {
   none,
   non_finite,  // NaN and infinities at every position of a window
   largest,     // kv as large as its type holds
+  tiny,        // one score of a window so far below the others that its weight is a denormal
   ape,         // NaN and infinities in the APE
 };
 
@@ -42,8 +43,7 @@ struct CheckCase {
   bool interleaved = false;      // kv and score (and their gradients) are the halves of one buffer's rows
 
   // What the inputs hold.
-  double score_sigma = 1.5;   // of the scores' normal distribution
-  double previous_score = 0;  // added to the scores of the first half of columns, which the next block pools
+  double score_sigma = 1.5;  // of the scores' normal distribution
   Plant plant = Plant::none;
 
   // What is asked of the backward.

@@ -34,7 +34,7 @@ CaseMemory::CaseMemory(CheckDevice& device, const CheckCase& check, const Window
   cu_ = add_table("cu_seqlens", check.cu);
   comp_ = add_table("cu_seqlens_comp", check.comp);
   fill(kv_, 1.0, 1);
-  fill(score_, check.score_sigma, 2, check.coff == 2 ? check.previous_score : 0);
+  fill(score_, check.score_sigma, 2);
   fill(ape_, 0.25, 3);
   // Beside the largest floats no product and no sum may overflow by the gradient's own size.
   fill(grad_out_, check.plant == Plant::largest ? 0x1p-12 : 1.0, 4);
@@ -108,7 +108,7 @@ CaseMemory::Tensor CaseMemory::add_table(const std::string& name, const std::vec
   return tensor;
 }
 
-void CaseMemory::fill(const Tensor& tensor, double scale, std::uint64_t stream, double first_half_offset) {
+void CaseMemory::fill(const Tensor& tensor, double scale, std::uint64_t stream) {
   if (!tensor) return;
   const Placement& at = tensor.at;
   parallel_for(at.rows, 16, threads_, [&](unsigned, std::int64_t begin, std::int64_t end) {
@@ -116,8 +116,7 @@ void CaseMemory::fill(const Tensor& tensor, double scale, std::uint64_t stream, 
     for (std::int64_t row = begin; row < end; ++row) {
       for (std::int64_t j = 0; j < at.columns; ++j) {
         const auto index = static_cast<std::uint64_t>(row * at.columns + j);
-        const double offset = j < check_.head_dim ? first_half_offset : 0;
-        values[static_cast<std::size_t>(j)] = scale * normal(check_.seed * 16 + stream, index) + offset;
+        values[static_cast<std::size_t>(j)] = scale * normal(check_.seed * 16 + stream, index);
       }
       encode_elements(at.type, values.data(), at.columns, tensor.buffer->host.row(at, row));
     }

@@ -56,8 +56,7 @@ class CaseMemory {
   void add_token_tensors(const std::string& first_name, const std::string& second_name, Tensor& first, Tensor& second,
                          std::int64_t more_gap, bool output);
   Tensor add_table(const std::string& name, const std::vector<std::int32_t>& values);
-  // Normal numbers; those of the first head_dim columns are shifted.
-  void fill(const Tensor& tensor, double scale, std::uint64_t stream, double first_half_offset = 0);
+  void fill(const Tensor& tensor, double scale, std::uint64_t stream);
   void plant(const Windows& windows);
   void set_traps(const Windows& windows);
   csajit_tensor argument(const Tensor& tensor) const;

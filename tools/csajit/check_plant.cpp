@@ -128,12 +128,28 @@ void plant_ape(const CheckCase& check, const Put& put) {
   }
 }
 
+// One of every four columns of a row, another one from row to row, so that its neighbours in a vector have no such
+// weight; position after position.
+void plant_tiny(const CheckCase& check, const Windows& windows, const Put& put) {
+  for (std::int64_t row = 0; row < windows.num_rows(); ++row) {
+    if (windows.row(row).capacity) continue;
+    const WindowPlan plan{{Place::score, row / 4 % check.window(), -93}};
+    for (std::int64_t column = row % 4; column < check.head_dim; column += 4) {
+      plant_column(windows, row, column, plan, put);
+    }
+  }
+}
+
 }  // namespace
 
 std::int64_t plant_windows(const CheckCase& check, const Windows& windows, const Put& put) {
   if (check.plant == Plant::none) return 0;
   if (check.plant == Plant::ape) {
     plant_ape(check, put);
+    return 0;
+  }
+  if (check.plant == Plant::tiny) {
+    plant_tiny(check, windows, put);
     return 0;
   }
   const bool largest = check.plant == Plant::largest;
