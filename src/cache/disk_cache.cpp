@@ -18,6 +18,7 @@
 #include "cache/eviction.hpp"
 #include "cache/file_lock.hpp"
 #include "cache/folder.hpp"
+#include "cache/record_file.hpp"
 #include "cache/trust.hpp"
 
 namespace csajit {
@@ -36,50 +37,6 @@ std::string absolute(const std::string& path) {
   std::error_code problem;
   const auto result = std::filesystem::absolute(path, problem);
   return problem ? path : result.string();
-}
-
-// The decoded record of one file, or why there is none. `absent` tells a plain miss from a problem.
-struct Found {
-  std::optional<Record> record;
-  std::string problem;
-  bool absent = false;
-  FileHandle file;
-  struct stat status = {};
-};
-
-Found read_record(const FileSystem& fs, int folder, const std::string& name, Trust trust) {
-  Found found;
-  IoError error;
-  found.file = open_file(fs, folder, name.c_str(), found.status, error);
-  if (error) {
-    found.absent = error.code == ENOENT;
-    found.problem = "it cannot be read (" + error.text() + ")";
-    return found;
-  }
-  if (!S_ISREG(found.status.st_mode)) {
-    found.problem = "it is no regular file";
-    return found;
-  }
-  found.problem = trust_problem(trust, current_identity(), found.status);
-  if (!found.problem.empty()) return found;
-  if (static_cast<std::uint64_t>(found.status.st_size) > max_record_bytes) {
-    found.problem = "it is too large";
-    return found;
-  }
-  const auto bytes = read_all(fs, found.file.get(), static_cast<std::uint64_t>(found.status.st_size), error);
-  if (error) {
-    found.problem = "it cannot be read (" + error.text() + ")";
-    return found;
-  }
-  auto decoded = decode_record(bytes);
-  if (!decoded) {
-    found.problem = decoded.error().message;
-  } else if (record_name(decoded->key) != name) {
-    found.problem = "its name is not that of its key";
-  } else {
-    found.record = *std::move(decoded);
-  }
-  return found;
 }
 
 // The schema folder of a layer, trusted; else `error` (which may be a plain ENOENT) or `problem` is set.
@@ -112,7 +69,7 @@ struct DiskCache::State {
   std::vector<Layer> layers;  // in the order they are asked; constant
   Mutex mutex;
   std::set<std::string> warned CSAJIT_GUARDED_BY(mutex);
-  std::set<std::pair<std::size_t, std::string>> skipped CSAJIT_GUARDED_BY(mutex);  // layer and record name
+  std::set<std::pair<std::string, RecordPlace>> skipped CSAJIT_GUARDED_BY(mutex);  // by record name
 
   // Warns unless the same was said before; `subject` is what counts as the same.
   void warn_once(const std::string& subject, const std::string& message) {
@@ -122,17 +79,19 @@ struct DiskCache::State {
     }
     log::warn("{}", message);
   }
-  bool is_skipped(std::size_t layer, const std::string& name) {
+  bool is_skipped(const std::string& name, const RecordPlace& place) {
     MutexLock hold(mutex);
-    return skipped.count({layer, name}) != 0;
+    return skipped.count({name, place}) != 0;
   }
-  void skip(std::size_t layer, const std::string& name) {
+  // False if it was before.
+  bool skip(const std::string& name, const RecordPlace& place) {
     MutexLock hold(mutex);
-    skipped.emplace(layer, name);
+    return skipped.emplace(name, place).second;
   }
-  void ask_again(std::size_t layer, const std::string& name) {
+  // Once another file is seen under the name: it may yet be replaced by one with the first one's inode number.
+  void ask_again(const std::string& name, std::size_t layer) {
     MutexLock hold(mutex);
-    skipped.erase({layer, name});
+    std::erase_if(skipped, [&](const auto& entry) { return entry.first == name && entry.second.layer == layer; });
   }
 
   // The schema folder to read from, or an empty handle; anything but its absence is warned of once a folder.
@@ -174,22 +133,25 @@ DiskCache::DiskCache(DiskCacheOptions options, const FileSystem& fs)
 
 DiskCache::~DiskCache() = default;
 
-std::optional<KernelImage> DiskCache::load(const Key& key) {
+std::optional<CachedImage> DiskCache::load(const Key& key, std::size_t first_layer) {
   const std::string name = record_name(key);
-  for (std::size_t i = 0; i < state_->layers.size(); ++i) {
+  for (std::size_t i = first_layer; i < state_->layers.size(); ++i) {
     const Layer& layer = state_->layers[i];
-    if (state_->is_skipped(i, name)) continue;
     const FileHandle folder = state_->open_to_read(fs_, layer, options_.trust);
     if (!folder) continue;
-    Found found = read_record(fs_, folder.get(), name, options_.trust);
+    RecordFile found = open_record(fs_, folder.get(), name, options_.trust);
     if (found.absent) continue;
+    const RecordPlace place{i, found.status.st_dev, found.status.st_ino};
+    if (found.file && state_->is_skipped(name, place)) continue;
+    state_->ask_again(name, i);
+    read_record(fs_, name, found);
     // Equal names of different keys are a collision of the hash: as good as absent.
     if (found.record && !(found.record->key == key)) {
       found.record.reset();
       found.problem = "it holds another kernel with the same hash";
     }
     if (!found.record) {
-      rejected_.fetch_add(1, std::memory_order_relaxed);
+      if (!found.forbidden) rejected_.fetch_add(1, std::memory_order_relaxed);
       state_->warn_once("file " + layer.file(name),
                         fmt::format("cache entry {} is ignored: {}", layer.file(name), found.problem));
       continue;
@@ -198,7 +160,7 @@ std::optional<KernelImage> DiskCache::load(const Key& key) {
       const struct timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
       (void)fs_.futimens(found.file.get(), times);  // recency only; a cache that cannot be written still hits
     }
-    return std::move(found.record->image);
+    return CachedImage{std::move(found.record->image), place};
   }
   return std::nullopt;
 }
@@ -214,8 +176,7 @@ bool DiskCache::publish(const Key& key, const KernelImage& image) {
     return fail("there is no cache folder (CSAJIT_CACHE_DIR, XDG_CACHE_HOME and HOME are unset)",
                 ": compiled kernels are kept in memory only");
   }
-  const std::size_t layer_index = state_->layers.size() - 1;
-  const Layer& layer = state_->layers[layer_index];
+  const Layer& layer = state_->layers.back();
   const std::string name = record_name(key);
   const auto bytes = encode_record(key, image);
   // What could not be read back is not written: it would be a warning in each process to come.
@@ -228,6 +189,11 @@ bool DiskCache::publish(const Key& key, const KernelImage& image) {
   std::string problem;
   const FileHandle folder = State::open_to_write(fs_, layer, options_.trust, modes.folder, root, problem);
   if (problem.empty()) {
+    // Nothing is known of a record that this user may not read: it may be good, and others' access would go with it.
+    if (open_record(fs_, folder.get(), name, options_.trust).forbidden) {
+      return fail(fmt::format("cache entry {} may not be read by this user and is not replaced", layer.file(name)),
+                  "; the compiled kernel is kept in memory only");
+    }
     const IoError error = write_atomically(fs_, folder.get(), name.c_str(), bytes, modes.file);
     if (error) problem = error.text();
   }
@@ -235,7 +201,7 @@ bool DiskCache::publish(const Key& key, const KernelImage& image) {
     return fail(fmt::format("cache folder {} cannot be written: {}", layer.folder(), problem),
                 "; compiled kernels are kept in memory only");
   }
-  state_->ask_again(layer_index, name);
+  state_->ask_again(name, state_->layers.size() - 1);
   if (!options_.layer) {
     const std::uint64_t evicted = evict(fs_, root.get(), options_.max_bytes, name, std::time(nullptr));
     if (evicted != 0) log::debug("{} records left cache folder {} for its size bound", evicted, layer.root);
@@ -243,22 +209,12 @@ bool DiskCache::publish(const Key& key, const KernelImage& image) {
   return true;
 }
 
-void DiskCache::reject(const Key& key, const std::string& reason) {
+void DiskCache::skip(const Key& key, const RecordPlace& place, const std::string& reason) {
   const std::string name = record_name(key);
+  if (!state_->skip(name, place)) return;
   rejected_.fetch_add(1, std::memory_order_relaxed);
-  for (std::size_t i = 0; i < state_->layers.size(); ++i) {
-    const Layer& layer = state_->layers[i];
-    // Until publish() has replaced it; a layer's is never replaced. Marked first, whatever becomes of the file.
-    state_->skip(i, name);
-    const FileHandle folder = state_->open_to_read(fs_, layer, options_.trust);
-    if (!folder) continue;
-    struct stat status = {};
-    if (uninterrupted([&] { return fs_.fstatat(folder.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW); }) != 0)
-      continue;
-    if (layer.writable) (void)uninterrupted([&] { return fs_.unlinkat(folder.get(), name.c_str(), 0); });
-    state_->warn_once("file " + layer.file(name), fmt::format("cache entry {} is {}: {}", layer.file(name),
-                                                              layer.writable ? "removed" : "ignored", reason));
-  }
+  const std::string file = state_->layers[place.layer].file(name);
+  state_->warn_once("file " + file, fmt::format("cache entry {} is skipped from now on: {}", file, reason));
 }
 
 DiskCache::Lock::Lock(Lock&& other) noexcept
@@ -319,8 +275,9 @@ Result<std::vector<CacheEntry>> DiskCache::entries() {
     distrust = trust_problem(options_.trust, current_identity(), status);
     for (std::string& name : names) {
       if (!is_record_name(name)) continue;
-      Found found = read_record(fs_, folder.get(), name, options_.trust);
+      RecordFile found = open_record(fs_, folder.get(), name, options_.trust);
       if (found.absent) continue;  // evicted since the listing
+      read_record(fs_, name, found);
       CacheEntry entry;
       entry.folder = layer.folder();
       entry.name = std::move(name);

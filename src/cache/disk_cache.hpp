@@ -2,7 +2,11 @@
 // folder that cannot be written costs a warning, never a kernel.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -46,6 +50,19 @@ struct CacheEntry {
   std::string problem;           // why not, otherwise
 };
 
+// A record file: its layer, in the order they are asked, and the inode. What replaces it is another place.
+struct RecordPlace {
+  std::size_t layer = 0;
+  dev_t device = 0;
+  ino_t inode = 0;
+  friend auto operator<=>(const RecordPlace&, const RecordPlace&) = default;
+};
+
+struct CachedImage {
+  KernelImage image;
+  RecordPlace place;
+};
+
 class DiskCache {
  public:
   explicit DiskCache(DiskCacheOptions options, const FileSystem& fs = real_file_system());
@@ -53,15 +70,15 @@ class DiskCache {
   DiskCache(const DiskCache&) = delete;
   DiskCache& operator=(const DiskCache&) = delete;
 
-  // The verified image for `key`, or nullopt: absent, unreadable or rejected (the last two are warned of once
-  // a file and counted).
-  std::optional<KernelImage> load(const Key& key);
+  // The verified image for `key` of the first layer from `first_layer` on that has one, or nullopt: absent, skipped,
+  // unreadable or rejected (the last two are warned of once a file; only a rejected one is counted).
+  std::optional<CachedImage> load(const Key& key, std::size_t first_layer = 0);
 
   // Writes the record atomically: true if it is in place. False: warned once a reason, counted.
   bool publish(const Key& key, const KernelImage& image);
 
-  // Forgets an entry that the driver refused: unlinks it from the writable folder and skips it in layers from now on.
-  void reject(const Key& key, const std::string& reason);
+  // Passes over a record that the driver refused, in this cache only: another driver or process may take it.
+  void skip(const Key& key, const RecordPlace& place, const std::string& reason);
 
   // Holds the cross-process lock of a key while it lives; empty where locking is off or not possible or
   // timed out. Without it everything still works.
@@ -91,7 +108,7 @@ class DiskCache {
   std::uint64_t publish_failures() const noexcept { return publish_failures_.load(std::memory_order_relaxed); }
 
  private:
-  struct State;  // warned-once sets, rejected keys
+  struct State;  // warned-once sets, skipped records
   DiskCacheOptions options_;
   const FileSystem& fs_;
   std::unique_ptr<State> state_;

@@ -83,6 +83,7 @@ struct KernelSource::Flight {
   bool made = false;  // by this caller, rather than by the one it waited for
   bool published = false;
   bool rebuild = false;
+  std::optional<RecordPlace> place;
 };
 
 Result<SourcedKernel> KernelSource::fly(const KernelRequest& request, const Key& key, bool rebuild) {
@@ -95,7 +96,7 @@ Result<SourcedKernel> KernelSource::fly(const KernelRequest& request, const Key&
     });
     if (image) {
       if (!flight.made) Statistics::add(statistics_.memory_hits);
-      return SourcedKernel{*image, flight.origin, flight.published};
+      return SourcedKernel{*image, flight.origin, flight.published, flight.place};
     }
     if (flight.made || !is_own_affair(image.error().status)) return std::move(image).error();
     // Another service failed for reasons of its own; this one tries by its own settings.
@@ -111,7 +112,7 @@ Result<SourcedKernel> KernelSource::build(const KernelRequest& request, const Ke
   auto kernel = fly(request, key, rebuild);
   // What this process has from elsewhere need not be in this service's folder yet.
   if (kernel && kernel->origin == CSAJIT_ORIGIN_MEMORY) {
-    kernel->published = read_disk(key) != nullptr || publish(key, *kernel->image);
+    kernel->published = read_disk(key) || publish(key, *kernel->image);
   }
   return kernel;
 }
@@ -122,9 +123,10 @@ Result<std::shared_ptr<const KernelImage>> KernelSource::make(const KernelReques
     if (auto image = take_from_disk(key, flight)) return image;
   }
   if (settings_.no_jit) {
-    return Error{CSAJIT_E_JIT_DISABLED,
-                 fmt::format("compiling is off (CSAJIT_NO_JIT) and no cache folder holds {} for {}; fill it by: {}",
-                             request.recipe->name, request.arch->name, request.warmup_command)};
+    return Error{
+        CSAJIT_E_JIT_DISABLED,
+        fmt::format("compiling is off (CSAJIT_NO_JIT) and no cache folder holds a usable {} for {}; fill it by: {}",
+                    request.recipe->name, request.arch->name, request.warmup_command)};
   }
   auto image = compile_locked(request, key, flight);
   if (!image || flight.origin != CSAJIT_ORIGIN_COMPILED) return image;
@@ -151,12 +153,13 @@ Result<std::shared_ptr<const KernelImage>> KernelSource::compile_locked(const Ke
 }
 
 std::shared_ptr<const KernelImage> KernelSource::take_from_disk(const Key& key, Flight& flight) {
-  auto image = read_disk(key);
-  if (image == nullptr) return nullptr;
+  auto kernel = read_disk(key);
+  if (!kernel) return nullptr;
   Statistics::add(statistics_.disk_hits);
-  flight.origin = CSAJIT_ORIGIN_DISK;
-  flight.published = true;
-  return image;
+  flight.origin = kernel->origin;
+  flight.published = kernel->published;
+  flight.place = kernel->place;
+  return std::move(kernel->image);
 }
 
 Result<std::shared_ptr<const KernelImage>> KernelSource::compile_now(const KernelRequest& request) {
@@ -164,8 +167,9 @@ Result<std::shared_ptr<const KernelImage>> KernelSource::compile_now(const Kerne
   search.max_major = request.max_nvrtc_major;
   auto nvrtc = open_nvrtc(search);
   if (!nvrtc) {
-    return Error{nvrtc.error().status, fmt::format("no cache folder holds {} for {}, and it cannot be compiled: {}",
-                                                   request.recipe->name, request.arch->name, nvrtc.error().message)};
+    return Error{nvrtc.error().status,
+                 fmt::format("no cache folder holds a usable {} for {}, and it cannot be compiled: {}",
+                             request.recipe->name, request.arch->name, nvrtc.error().message)};
   }
   auto source = find_source(request.recipe->source);
   if (!source) return std::move(source).error();
@@ -188,11 +192,12 @@ Result<std::shared_ptr<const KernelImage>> KernelSource::compile_now(const Kerne
   return std::shared_ptr<const KernelImage>(std::make_shared<KernelImage>(std::move(image).value()));
 }
 
-std::shared_ptr<const KernelImage> KernelSource::read_disk(const Key& key) {
+std::optional<SourcedKernel> KernelSource::read_disk(const Key& key, std::size_t first_layer) {
   const ScopedTimer timer(statistics_.disk_ns);
-  auto image = disk_.load(key);
-  if (!image) return nullptr;
-  return std::make_shared<KernelImage>(std::move(*image));
+  auto cached = disk_.load(key, first_layer);
+  if (!cached) return std::nullopt;
+  return SourcedKernel{std::make_shared<KernelImage>(std::move(cached->image)), CSAJIT_ORIGIN_DISK, true,
+                       cached->place};
 }
 
 bool KernelSource::publish(const Key& key, const KernelImage& image) {
@@ -200,12 +205,21 @@ bool KernelSource::publish(const Key& key, const KernelImage& image) {
   return disk_.publish(key, image);
 }
 
-void KernelSource::reject(const Key& key, const std::string& reason) {
+std::optional<SourcedKernel> KernelSource::next_cached(const Key& key, const SourcedKernel& kernel,
+                                                       const std::string& reason) {
   images().erase(key.bytes());
-  disk_.reject(key, reason);
+  if (kernel.place) disk_.skip(key, *kernel.place, reason);
+  if (kernel.origin == CSAJIT_ORIGIN_COMPILED) return std::nullopt;  // each layer was asked before it was compiled
+  // Layer by layer, so that this ends; what memory had may be from anywhere.
+  auto next = read_disk(key, kernel.place ? kernel.place->layer + 1 : 0);
+  if (!next) return std::nullopt;
+  Statistics::add(statistics_.disk_hits);
+  remember(key, next->image);
+  return next;
 }
 
-Result<std::shared_ptr<const KernelImage>> KernelSource::recompile(const KernelRequest& request) {
+Result<std::shared_ptr<const KernelImage>> KernelSource::recompile(const KernelRequest& request,
+                                                                   const std::string& reason) {
   if (settings_.no_jit) {
     return Error{
         CSAJIT_E_JIT_DISABLED,
@@ -213,11 +227,16 @@ Result<std::shared_ptr<const KernelImage>> KernelSource::recompile(const KernelR
                     "{} --rebuild",
                     request.recipe->name, request.arch->name, request.warmup_command)};
   }
+  log::warn("{} for {} is rejected and built again: {}", request.recipe->name, request.arch->name, reason);
   return compile_now(request);
 }
 
 void KernelSource::accept(const Key& key, const std::shared_ptr<const KernelImage>& image) {
   publish(key, *image);
+  remember(key, image);
+}
+
+void KernelSource::remember(const Key& key, const std::shared_ptr<const KernelImage>& image) {
   auto kept = images().get_or_make(key.bytes(), [&] { return Result<std::shared_ptr<const KernelImage>>(image); });
   static_cast<void>(kept);  // whoever was first: both images are of the same key
 }

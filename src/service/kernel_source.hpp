@@ -35,7 +35,8 @@ struct KernelRequest {
 struct SourcedKernel {
   std::shared_ptr<const KernelImage> image;
   csajit_kernel_origin origin = CSAJIT_ORIGIN_FAILED;
-  bool published = false;  // in a cache folder of this service
+  bool published = false;            // in a cache folder of this service
+  std::optional<RecordPlace> place;  // where this call read it from
 };
 
 class KernelSource {
@@ -48,10 +49,10 @@ class KernelSource {
   // For a warm-up: the same, but the image also ends in this service's cache folder; `rebuild` compiles anew.
   Result<SourcedKernel> build(const KernelRequest& request, const Key& key, bool rebuild);
 
-  // The driver cannot use what get() returned: forget it everywhere.
-  void reject(const Key& key, const std::string& reason);
-  // After reject(): compiles once more; published only by accept(), once the driver took it.
-  Result<std::shared_ptr<const KernelImage>> recompile(const KernelRequest& request);
+  // The driver cannot use `kernel`: forgets it and looks for the key in the layers after it. None is left: nullopt.
+  std::optional<SourcedKernel> next_cached(const Key& key, const SourcedKernel& kernel, const std::string& reason);
+  // Compiles in place of what the driver refused; nothing on disk changes before accept(), once the driver took it.
+  Result<std::shared_ptr<const KernelImage>> recompile(const KernelRequest& request, const std::string& reason);
   void accept(const Key& key, const std::shared_ptr<const KernelImage>& image);
   // The driver refused the rebuilt one too: this process publishes that kernel no more.
   void give_up(const Key& key);
@@ -64,7 +65,8 @@ class KernelSource {
                                                             Flight& flight);
   Result<std::shared_ptr<const KernelImage>> compile_now(const KernelRequest& request);
   std::shared_ptr<const KernelImage> take_from_disk(const Key& key, Flight& flight);
-  std::shared_ptr<const KernelImage> read_disk(const Key& key);
+  std::optional<SourcedKernel> read_disk(const Key& key, std::size_t first_layer = 0);
+  void remember(const Key& key, const std::shared_ptr<const KernelImage>& image);
   bool publish(const Key& key, const KernelImage& image);
 
   const Settings& settings_;

@@ -8,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "base/log.hpp"
 #include "cache/memory_cache.hpp"
 
 namespace csajit {
@@ -57,12 +56,10 @@ Error final_failure(const DriverApi& driver, const KernelRequest& request, const
                   image.nvrtc_version, failure.error.message)};
 }
 
-// A bad image is a miss once: forgotten, built again, and kept only if the driver takes that one.
+// A bad image is a miss once: built again, and kept only if the driver takes that one.
 Made rebuild(Service& service, const DriverApi& driver, const ContextRef& context, const KernelRequest& request,
              const Key& key, const LoadFailure& first) {
-  log::warn("{} for {} is rejected and built again: {}", request.recipe->name, request.arch->name, first.error.message);
-  service.source().reject(key, first.error.message);
-  auto image = service.source().recompile(request);
+  auto image = service.source().recompile(request, first.error.message);
   if (!image) return std::move(image).error();
   LoadOutcome outcome = timed_load(service, driver, context, **image, request.recipe->dynamic_smem_bytes);
   if (const auto* failure = std::get_if<LoadFailure>(&outcome)) {
@@ -76,14 +73,18 @@ Made rebuild(Service& service, const DriverApi& driver, const ContextRef& contex
 
 Made source_and_load(Service& service, const DriverApi& driver, const ContextRef& context, const KernelRequest& request,
                      const Key& key) {
-  auto sourced = service.source().get(request, key);
-  if (!sourced) return std::move(sourced).error();
-  LoadOutcome outcome = timed_load(service, driver, context, *sourced->image, request.recipe->dynamic_smem_bytes);
-  if (const auto* failure = std::get_if<LoadFailure>(&outcome)) {
+  auto first = service.source().get(request, key);
+  if (!first) return std::move(first).error();
+  SourcedKernel kernel = std::move(first).value();
+  for (;;) {
+    LoadOutcome outcome = timed_load(service, driver, context, *kernel.image, request.recipe->dynamic_smem_bytes);
+    const auto* failure = std::get_if<LoadFailure>(&outcome);
+    if (failure == nullptr) return std::make_shared<const LoadedKernel>(std::get<LoadedKernel>(outcome));
     if (!failure->bad_image) return failure->error;
-    return rebuild(service, driver, context, request, key, *failure);
+    auto next = service.source().next_cached(key, kernel, failure->error.message);
+    if (!next) return rebuild(service, driver, context, request, key, *failure);
+    kernel = *std::move(next);
   }
-  return std::make_shared<const LoadedKernel>(std::get<LoadedKernel>(outcome));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -144,9 +145,18 @@ TEST_CASE("an image refused after its rebuild means a driver too old, named with
     }
     return found;
   };
-  CHECK(records() == 0);
+  const auto last_write = [&] {
+    std::filesystem::file_time_type last{};
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path)) {
+      if (entry.path().extension() == ".record") last = std::max(last, entry.last_write_time());
+    }
+    return last;
+  };
+  CHECK(records() == 1);  // of the first build, which another driver may take
+  const auto written = last_write();
   CHECK(csajit_prepare(service.handle, &spec, device.stream) == CSAJIT_E_DRIVER_TOO_OLD);
-  CHECK(records() == 0);
+  CHECK(records() == 1);
+  CHECK(last_write() == written);
   Reported reported;
   csajit_build_options options = build_options();
   options.callback = Reported::call;
@@ -246,22 +256,45 @@ TEST_CASE("a cache that another process filled serves a process that may not com
   CHECK(device.nvrtc.compiles() == 0);
 }
 
-TEST_CASE("a refused record of the cache is replaced by what the driver takes") {
+TEST_CASE("a refused record stays until a rebuild that the driver takes replaces it") {
   Device device;
   TemporaryFolder folder;
   const csajit_spec spec = fresh_spec();
   REQUIRE(run_warm("build", spec, folder) == 0);
   const std::string cache = folder.path + "/cache";
+  const auto refused = [&](std::uint32_t flags) {
+    Service service(flags, cache.c_str());
+    device.cuda.fail("cuModuleLoadData", CUDA_ERROR_INVALID_IMAGE, 1);
+    return csajit_prepare(service.handle, &spec, device.stream);
+  };
+  // Without permission to compile, by a compile that fails: the record is there for the next who asks.
+  CHECK(refused(CSAJIT_SERVICE_NO_JIT) == CSAJIT_E_JIT_DISABLED);
+  CHECK(last_error_has("--rebuild"));
+  CHECK(device.log.count("built again") == 0);
+  device.nvrtc.fail("compile");
+  CHECK(refused(0) == CSAJIT_E_COMPILE);
+  device.nvrtc.fail(nullptr);
   {
     Service service(CSAJIT_SERVICE_NO_JIT, cache.c_str());
-    device.cuda.fail("cuModuleLoadData", CUDA_ERROR_INVALID_IMAGE, 1);
-    CHECK(csajit_prepare(service.handle, &spec, device.stream) == CSAJIT_E_JIT_DISABLED);
-    CHECK(last_error_has("--rebuild"));
+    CHECK(csajit_prepare(service.handle, &spec, device.stream) == CSAJIT_OK);
+    CHECK(service.statistics().disk_hits == kernels_of_fresh_spec);
   }
-  Service service(0, cache.c_str());
+}
+
+TEST_CASE("a record refused in a read-only layer leaves the rebuild in the writable folder alone") {
+  Device device;
+  TemporaryFolder folder;
+  const csajit_spec spec = fresh_spec();
+  REQUIRE(run_warm("build", spec, folder) == 0);
+  const std::string cache = folder.path + "/cache", layer = folder.path + "/layer";
+  std::filesystem::copy(cache, layer, std::filesystem::copy_options::recursive);
+  const ScopedVariable layers("CSAJIT_CACHE_RO_DIRS", layer.c_str());
+  Service service(CSAJIT_SERVICE_NO_JIT, cache.c_str());
+  device.cuda.fail("cuModuleLoadData", CUDA_ERROR_INVALID_IMAGE, 1);
   CHECK(csajit_prepare(service.handle, &spec, device.stream) == CSAJIT_OK);
-  CHECK(service.statistics().compiles == 1);
-  CHECK(service.statistics().disk_hits == kernels_of_fresh_spec - 1);
+  CHECK(service.statistics().rejected_entries == 1);
+  CHECK(service.statistics().disk_hits == kernels_of_fresh_spec + 1);
+  CHECK(device.log.count(layer) == 1);
 }
 
 TEST_CASE("building for a named architecture never loads the driver, and preparing does") {

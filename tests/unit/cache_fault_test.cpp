@@ -10,8 +10,8 @@ using namespace csajit::test;
 
 namespace {
 
-bool is_image(const std::optional<KernelImage>& image, int number) {
-  return image && image->cubin == image_of(number).cubin;
+bool is_image(const std::optional<CachedImage>& image, int number) {
+  return image && image->image.cubin == image_of(number).cubin;
 }
 
 }  // namespace

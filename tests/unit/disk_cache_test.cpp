@@ -36,9 +36,9 @@ TEST_CASE("what is published is loaded, by this cache and by another on the same
   for (DiskCache* each : {&cache, &other}) {
     const auto image = each->load(key_of(1));
     REQUIRE(image);
-    CHECK(image->cubin == image_of(1).cubin);
-    CHECK(image->lowered_name == image_of(1).lowered_name);
-    CHECK(image->usage.registers == 1);
+    CHECK(image->image.cubin == image_of(1).cubin);
+    CHECK(image->image.lowered_name == image_of(1).lowered_name);
+    CHECK(image->image.usage.registers == 1);
     CHECK_FALSE(each->load(key_of(2)));
     CHECK(each->rejected_entries() == 0);
     CHECK(each->publish_failures() == 0);
@@ -51,7 +51,7 @@ TEST_CASE("publishing replaces what is there") {
   DiskCache cache(writing_to(folder / "cache"));
   REQUIRE(cache.publish(key_of(1), image_of(1)));
   REQUIRE(cache.publish(key_of(1), image_of(2)));
-  CHECK(cache.load(key_of(1))->cubin == image_of(2).cubin);
+  CHECK(cache.load(key_of(1))->image.cubin == image_of(2).cubin);
 }
 
 TEST_CASE("nothing is created before the first write") {
@@ -60,7 +60,6 @@ TEST_CASE("nothing is created before the first write") {
   CHECK_FALSE(cache.load(key_of(1)));
   CHECK(cache.entries().value().empty());
   CHECK(cache.clear().value() == 0);
-  cache.reject(key_of(1), "x");
   CHECK_FALSE(exists(folder / "cache"));
 }
 
@@ -134,8 +133,8 @@ TEST_CASE("read-only layers are asked first, in order, and never written") {
   DiskCacheOptions options = writing_to(folder / "cache");
   options.ro_dirs = {folder / "missing", folder / "a", folder / "b"};
   DiskCache cache(options);
-  CHECK(cache.load(key_of(1))->cubin == image_of(1).cubin);
-  CHECK(cache.load(key_of(2))->cubin == image_of(2).cubin);
+  CHECK(cache.load(key_of(1))->image.cubin == image_of(1).cubin);
+  CHECK(cache.load(key_of(2))->image.cubin == image_of(2).cubin);
   const auto before = names_in(folder / "a/v1");
   REQUIRE(cache.publish(key_of(3), image_of(3)));
   CHECK(names_in(folder / "a/v1") == before);
@@ -155,7 +154,7 @@ TEST_CASE("a damaged entry of a layer falls through to the next, with one warnin
   const CapturedLog log;
   CHECK_FALSE(cache.load(key_of(1)));
   REQUIRE(cache.publish(key_of(1), image_of(2)));
-  CHECK(cache.load(key_of(1))->cubin == image_of(2).cubin);
+  CHECK(cache.load(key_of(1))->image.cubin == image_of(2).cubin);
   CHECK(cache.rejected_entries() == 2);
   CHECK(log.messages.size() == 1);
   CHECK(log.count(damaged) == 1);
@@ -197,7 +196,7 @@ TEST_CASE("whatever lies where a record should be is a miss and can be replaced"
   CHECK(log.messages.size() == 1);
   CHECK(log.count(path) == 1);
   REQUIRE(fresh.publish(key_of(1), image_of(3)));
-  CHECK(fresh.load(key_of(1))->cubin == image_of(3).cubin);
+  CHECK(fresh.load(key_of(1))->image.cubin == image_of(3).cubin);
 }
 
 TEST_CASE("every flipped byte of a cached file is a miss, never another kernel") {
@@ -231,35 +230,73 @@ TEST_CASE("a schema folder that is a link is not followed") {
   CHECK_FALSE(exists(folder / ("real/v1/" + record_name(key_of(2)))));
 }
 
-TEST_CASE("a rejected entry is unlinked from the writable folder, skipped in layers, and comes back when rebuilt") {
+TEST_CASE("a refused record is skipped in its layer, stays where it is, and the next layer is asked") {
   const TemporaryFolder folder;
   fill_layer(folder / "layer", 1);
   DiskCache(writing_to(folder / "cache")).publish(key_of(1), image_of(2));
   DiskCacheOptions options = writing_to(folder / "cache");
   options.ro_dirs = {folder / "layer"};
   DiskCache cache(options);
-  REQUIRE(cache.load(key_of(1))->cubin == image_of(1).cubin);
   const CapturedLog log;
-  cache.reject(key_of(1), "the driver said INVALID_IMAGE");
-  CHECK(cache.rejected_entries() == 1);
-  CHECK(log.count("the driver said INVALID_IMAGE") == 2);
-  CHECK(log.count(folder / "layer/v1") == 1);
+  auto image = cache.load(key_of(1));
+  REQUIRE(image);
+  CHECK(image->image.cubin == image_of(1).cubin);
+  CHECK(image->place.layer == 0);
+  cache.skip(key_of(1), image->place, "the driver said INVALID_IMAGE");
+  image = cache.load(key_of(1));
+  REQUIRE(image);
+  CHECK(image->image.cubin == image_of(2).cubin);
+  CHECK(image->place.layer == 1);
+  cache.skip(key_of(1), image->place, "the driver said INVALID_IMAGE");
+  cache.skip(key_of(1), image->place, "the driver said INVALID_IMAGE");
   CHECK_FALSE(cache.load(key_of(1)));
-  CHECK(exists(folder / ("layer/v1/" + record_name(key_of(1)))));
-  CHECK_FALSE(exists(folder / ("cache/v1/" + record_name(key_of(1)))));
-  REQUIRE(cache.publish(key_of(1), image_of(3)));
-  CHECK(cache.load(key_of(1))->cubin == image_of(3).cubin);
+  CHECK(cache.rejected_entries() == 2);
+  CHECK(log.messages.size() == 2);
+  CHECK(log.count(folder / "layer/v1") == 1);
+  CHECK(log.count(folder / "cache/v1") == 1);
+  // Other processes find both.
+  DiskCache other(options);
+  CHECK(other.load(key_of(1))->image.cubin == image_of(1).cubin);
+  CHECK(other.load(key_of(1), 1)->image.cubin == image_of(2).cubin);
 }
 
-TEST_CASE("a rejected entry that cannot be unlinked is not loaded again") {
+TEST_CASE("what replaces a skipped record is read, whoever published it") {
+  const TemporaryFolder folder;
+  DiskCache cache(writing_to(folder / "cache")), other(writing_to(folder / "cache"));
+  for (DiskCache* publisher : {&cache, &other}) {
+    REQUIRE(publisher->publish(key_of(1), image_of(1)));
+    const auto image = cache.load(key_of(1));
+    REQUIRE(image);
+    cache.skip(key_of(1), image->place, "x");
+    CHECK_FALSE(cache.load(key_of(1)));
+    REQUIRE(publisher->publish(key_of(1), image_of(2)));
+    CHECK(cache.load(key_of(1))->image.cubin == image_of(2).cubin);
+  }
+}
+
+TEST_CASE("a record that this user may not read is a miss, no bad record, and is not replaced") {
   const TemporaryFolder folder;
   Faults faults;
-  DiskCache cache(writing_to(folder / "cache"), Faults::file_system());
-  REQUIRE(cache.publish(key_of(1), image_of(1)));
-  faults.on_call([](const std::string& call, std::size_t) { return call == "unlinkat" ? EROFS : 0; });
+  const std::string path = folder / ("cache/v1/" + record_name(key_of(1)));
+  REQUIRE(DiskCache(writing_to(folder / "cache")).publish(key_of(1), image_of(1)));
   const CapturedLog log;
-  cache.reject(key_of(1), "x");
+  DiskCache cache(writing_to(folder / "cache"), Faults::file_system());
+  // The third open is the record's: after the root and the schema folder.
+  const auto forbid = [&] {
+    faults.on_call([opens = 0](const std::string& call, std::size_t) mutable {
+      return call == "openat" && ++opens == 3 ? EACCES : 0;
+    });
+  };
+  forbid();
   CHECK_FALSE(cache.load(key_of(1)));
+  CHECK(cache.rejected_entries() == 0);
+  CHECK(log.count(path) == 1);
+  CHECK(log.count("this user may not read it") == 1);
+  forbid();
+  CHECK_FALSE(cache.publish(key_of(1), image_of(2)));
+  CHECK(log.count("is not replaced") == 1);
+  faults.on_call({});
+  CHECK(cache.load(key_of(1))->image.cubin == image_of(1).cubin);
 }
 
 TEST_CASE("entries lists records of all folders, sorted, with what is wrong with the bad ones") {
@@ -418,7 +455,9 @@ TEST_CASE("threads and caches that publish and load one key at once see whole re
         for (int i = 0; i < 40; ++i) {
           if (!cache->publish(key_of(1), image_of(number, 20000))) ++odd;
           const auto image = cache->load(key_of(1));
-          if (!image || (image->cubin != image_of(1, 20000).cubin && image->cubin != image_of(2, 20000).cubin)) ++odd;
+          if (!image ||
+              (image->image.cubin != image_of(1, 20000).cubin && image->image.cubin != image_of(2, 20000).cubin))
+            ++odd;
         }
       });
     }
