@@ -109,7 +109,9 @@ enum {
   CSAJIT_SERVICE_NO_JIT = 1u << 2,           /* as CSAJIT_NO_JIT=1 */
   CSAJIT_SERVICE_NO_FAST_LAUNCH = 1u << 3,   /* as CSAJIT_FAST_LAUNCH=0 */
   CSAJIT_SERVICE_VALIDATE = 1u << 4,         /* as CSAJIT_VALIDATE=1 */
-  CSAJIT_SERVICE_MEMORY_ONLY = 1u << 5       /* read and write no cache folder at all */
+  CSAJIT_SERVICE_MEMORY_ONLY = 1u << 5,      /* read and write no cache folder at all */
+  CSAJIT_SERVICE_WRITE_LAYER = 1u << 6       /* write cache_dir as a read-only layer for others: folders 0755, records
+                                                0644, no size bound; cache_ro_dirs are not asked, so it is complete */
 };
 
 /* who may own what the cache loads; root always may */

@@ -94,6 +94,17 @@ struct DiskCache::State {
     std::erase_if(skipped, [&](const auto& entry) { return entry.first == name && entry.second.layer == layer; });
   }
 
+  // A layer is for others to read; what was there before keeps its mode, so that it is said.
+  void warn_if_closed(const std::string& path, const struct stat& status, mode_t needed) {
+    if ((status.st_mode & needed) == needed) return;
+    warn_once("closed " + path, fmt::format("{} has mode {:04o}: other users cannot read this layer; chmod a+{} it",
+                                            path, status.st_mode & 07777U, S_ISDIR(status.st_mode) ? "rx" : "r"));
+  }
+  void warn_if_closed(const FileSystem& fs, const std::string& path, int folder, mode_t needed) {
+    struct stat status = {};
+    if (uninterrupted([&] { return fs.fstat(folder, &status); }) == 0) warn_if_closed(path, status, needed);
+  }
+
   // The schema folder to read from, or an empty handle; anything but its absence is warned of once a folder.
   FileHandle open_to_read(const FileSystem& fs, const Layer& layer, Trust trust) {
     IoError error;
@@ -156,7 +167,8 @@ std::optional<CachedImage> DiskCache::load(const Key& key, std::size_t first_lay
                         fmt::format("cache entry {} is ignored: {}", layer.file(name), found.problem));
       continue;
     }
-    if (layer.writable && std::time(nullptr) - found.status.st_mtim.tv_sec > touch_interval_s) {
+    if (options_.layer) state_->warn_if_closed(layer.file(name), found.status, 0044);
+    if (layer.writable && !options_.layer && std::time(nullptr) - found.status.st_mtim.tv_sec > touch_interval_s) {
       const struct timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
       (void)fs_.futimens(found.file.get(), times);  // recency only; a cache that cannot be written still hits
     }
@@ -202,7 +214,10 @@ bool DiskCache::publish(const Key& key, const KernelImage& image) {
                 "; compiled kernels are kept in memory only");
   }
   state_->ask_again(name, state_->layers.size() - 1);
-  if (!options_.layer) {
+  if (options_.layer) {
+    state_->warn_if_closed(fs_, layer.root, root.get(), 0011);
+    state_->warn_if_closed(fs_, layer.folder(), folder.get(), 0011);
+  } else {
     const std::uint64_t evicted = evict(fs_, root.get(), options_.max_bytes, name, std::time(nullptr));
     if (evicted != 0) log::debug("{} records left cache folder {} for its size bound", evicted, layer.root);
   }

@@ -32,7 +32,7 @@ struct DiskCacheOptions {
   std::uint64_t max_bytes = 512ULL << 20;
   std::uint32_t lock_wait_ms = 20000;
   bool use_lock = true;
-  bool layer = false;        // write 0755/0644 instead of 0700/0600, and never evict
+  bool layer = false;        // write 0755/0644 instead of 0700/0600, never evict, change nothing on a hit
   bool memory_only = false;  // by wish: no folder is looked at, and that nothing is published is not worth a warning
 };
 

@@ -30,9 +30,9 @@ FileHandle open_lock_file(const FileSystem& fs, int folder, mode_t mode, IoError
     FileHandle created(
         fs, uninterrupted([&] { return fs.openat(folder, lock_file_name, flags | O_CREAT | O_EXCL, 0600); }));
     if (created) {
-      // What the umask made of it matters little: only this user writes the folder.
-      (void)uninterrupted([&] { return fs.fchmod(created.get(), mode); });
-      return created;
+      if (uninterrupted([&] { return fs.fchmod(created.get(), mode); }) == 0) return created;
+      error = IoError::last("chmod");  // the umask may have left a file that the next process cannot open
+      return {};
     }
     if (errno != EEXIST) break;
   }

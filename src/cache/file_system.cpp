@@ -56,8 +56,8 @@ int real_lock_byte(int fd, short type, off_t offset) {
 
 const FileSystem& real_file_system() {
   static constexpr FileSystem table = {
-      real_openat, ::close, ::read,     ::write,    ::fstat,    ::fstatat, ::mkdirat,
-      ::fchmod,    ::fsync, ::renameat, ::unlinkat, ::futimens, real_list, real_lock_byte,
+      real_openat, ::close, ::read,     ::write,    ::fstat,    ::fstatat, ::mkdirat,      ::fchmod,
+      ::fchmodat,  ::fsync, ::renameat, ::unlinkat, ::futimens, real_list, real_lock_byte,
   };
   return table;
 }

@@ -17,6 +17,7 @@ struct FileSystem {
   int (*fstatat)(int dir, const char* name, struct stat* out, int flags);
   int (*mkdirat)(int dir, const char* name, mode_t mode);
   int (*fchmod)(int fd, mode_t mode);
+  int (*fchmodat)(int dir, const char* name, mode_t mode, int flags);
   int (*fsync)(int fd);
   int (*renameat)(int old_dir, const char* old_name, int new_dir, const char* new_name);
   int (*unlinkat)(int dir, const char* name, int flags);

@@ -16,6 +16,18 @@ FileHandle open_at(const FileSystem& fs, int parent, const char* name, int flags
   return {fs, fd};
 }
 
+// Keeps the set-group-id bit that a folder has from its parent.
+IoError set_new_mode(const FileSystem& fs, int parent, const char* name, mode_t mode) {
+  struct stat status = {};
+  if (uninterrupted([&] { return fs.fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW); }) != 0) {
+    return IoError::last("stat");
+  }
+  if ((status.st_mode & 0777) == mode) return {};
+  const mode_t wanted = mode | (status.st_mode & 07000);
+  if (uninterrupted([&] { return fs.fchmodat(parent, name, wanted, 0); }) != 0) return IoError::last("chmod");
+  return {};
+}
+
 }  // namespace
 
 Modes modes_of(bool layer) { return layer ? Modes{0755, 0644} : Modes{0700, 0600}; }
@@ -44,18 +56,15 @@ FileHandle create_root(const FileSystem& fs, const std::string& root, mode_t mod
 }
 
 FileHandle create_folder(const FileSystem& fs, int parent, const char* name, mode_t mode, IoError& error) {
-  // Private until its mode is set: the umask may have taken bits, never given some.
-  const bool created = uninterrupted([&] { return fs.mkdirat(parent, name, 0700); }) == 0;
-  if (!created && errno != EEXIST) {
+  if (uninterrupted([&] { return fs.mkdirat(parent, name, mode); }) == 0) {
+    // Only what was made here, and before it is opened: the umask may have taken even the owner's right to do so.
+    error = set_new_mode(fs, parent, name, mode);
+    if (error) return {};
+  } else if (errno != EEXIST) {
     error = IoError::last("mkdir");
     return {};
   }
-  FileHandle folder = open_folder(fs, parent, name, error);
-  if (folder && created && uninterrupted([&] { return fs.fchmod(folder.get(), mode); }) != 0) {
-    error = IoError::last("chmod");
-    return {};
-  }
-  return folder;
+  return open_folder(fs, parent, name, error);
 }
 
 std::vector<std::string> list_folder(const FileSystem& fs, int folder, IoError& error) {

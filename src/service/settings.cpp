@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint32_t known_flags = CSAJIT_SERVICE_REQUIRE_PREPARED | CSAJIT_SERVICE_DISABLE_LOCK |
                                       CSAJIT_SERVICE_NO_JIT | CSAJIT_SERVICE_NO_FAST_LAUNCH | CSAJIT_SERVICE_VALIDATE |
-                                      CSAJIT_SERVICE_MEMORY_ONLY;
+                                      CSAJIT_SERVICE_MEMORY_ONLY | CSAJIT_SERVICE_WRITE_LAYER;
 
 Error invalid(std::string message) { return Error{CSAJIT_E_INVALID_ARGUMENT, std::move(message)}; }
 
@@ -53,7 +53,10 @@ Result<DiskCacheOptions> disk_options(const csajit_service_options& options, con
   if (options.lock_wait_ms != 0) disk.lock_wait_ms = options.lock_wait_ms;
   disk.use_lock = (options.flags & CSAJIT_SERVICE_DISABLE_LOCK) == 0;
   if ((options.flags & CSAJIT_SERVICE_MEMORY_ONLY) != 0) return disk;
-  disk.ro_dirs = given(options.cache_ro_dirs) ? split_colons(options.cache_ro_dirs) : config.cache_ro_dirs;
+  disk.layer = (options.flags & CSAJIT_SERVICE_WRITE_LAYER) != 0;
+  // A layer is shipped without the others: what they hold must be in it too.
+  if (!disk.layer)
+    disk.ro_dirs = given(options.cache_ro_dirs) ? split_colons(options.cache_ro_dirs) : config.cache_ro_dirs;
   disk.write_dir = given(options.cache_dir) ? std::optional<std::string>(options.cache_dir) : default_cache_dir(config);
   return disk;
 }

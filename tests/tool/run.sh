@@ -141,8 +141,17 @@ case $1 in
     ;;
   layer)
     (umask 077 && expect 0 warmup --arch sm_90 --layer "$work/layer")
-    [ "$(find layer -type f -name '*.*' ! -perm 644 ! -name lock | wc -l)" = 0 ] || fail "records are not 0644"
+    [ "$(find layer -type f -name '*.*' ! -perm 644 | wc -l)" = 0 ] || fail "records are not 0644"
     [ "$(find layer -type d ! -perm 755 | wc -l)" = 0 ] || fail "folders are not 0755"
+    records() { find "$1" -name '*.record' | wc -l; }
+    # Whole whatever the size bound is and whatever other layers hold.
+    CSAJIT_CACHE_RO_DIRS=$work/layer CSAJIT_CACHE_MAX_BYTES=1 expect 0 warmup --arch sm_90 --layer "$work/deep/er"
+    [ "$(records deep/er)" = "$(records layer)" ] || fail "the second layer is not whole"
+    [ "$(find deep -type d ! -perm 755 | wc -l)" = 0 ] || fail "the folders above a layer are not 0755"
+    # A folder that was there keeps its mode.
+    mkdir -m1777 sticky
+    expect 0 warmup --arch sm_90 --layer "$work/sticky"
+    [ "$(stat -c %a sticky)" = 1777 ] || fail "the mode of a folder that was there is changed"
     export CSAJIT_CACHE_RO_DIRS=$work/layer CSAJIT_NO_JIT=1
     expect 0 warmup --arch sm_90 --cache-dir "$work/own"
     says " 0 compiled"

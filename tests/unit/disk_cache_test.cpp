@@ -11,6 +11,20 @@
 using namespace csajit;
 using namespace csajit::test;
 
+namespace {
+
+// The return value of `run` in a child process that permissions bind. Small: it is the exit status.
+template <class Run>
+int in_child_without_root(Run run) {
+  const pid_t child = fork();
+  if (child == 0) _exit(geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0) ? 99 : run());
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+}  // namespace
+
 TEST_CASE("the cache folder is CSAJIT_CACHE_DIR, else XDG's, else HOME's, else none") {
   Config config;
   CHECK_FALSE(default_cache_dir(config));
@@ -65,16 +79,24 @@ TEST_CASE("nothing is created before the first write") {
 
 TEST_CASE("private entries are 0700 and 0600, a layer's 0755 and 0644, whatever the umask") {
   const TemporaryFolder folder;
-  for (const mode_t mask : {0000U, 0022U, 0077U}) {
+  REQUIRE(chmod((folder / ".").c_str(), 0777) == 0);
+  for (const mode_t mask : {0000U, 0022U, 0077U, 0277U, 0777U}) {
     const std::string root = folder / ("m" + std::to_string(mask));
-    const mode_t before = umask(mask);
-    const bool private_ok = DiskCache(writing_to(root + "/deep/private")).publish(key_of(1), image_of(1));
     DiskCacheOptions layer = writing_to(root + "-layer/public");
     layer.layer = true;
-    const bool layer_ok = DiskCache(layer).publish(key_of(1), image_of(1));
-    umask(before);
-    REQUIRE(private_ok);
-    REQUIRE(layer_ok);
+    const int status = in_child_without_root([&] {
+      umask(mask);
+      int failures = 0;
+      for (const DiskCacheOptions& options : {writing_to(root + "/deep/private"), layer}) {
+        DiskCache cache(options);
+        failures += cache.lock(key_of(1)) ? 0 : 1;
+        failures += cache.publish(key_of(1), image_of(1)) ? 0 : 1;
+        failures += cache.load(key_of(1)) ? 0 : 1;
+      }
+      return failures;
+    });
+    CAPTURE(mask);
+    REQUIRE(status == 0);
     for (const char* part : {"", "/deep", "/deep/private", "/deep/private/v1"}) CHECK(mode_of(root + part) == 0700);
     CHECK(mode_of(root + "/deep/private/v1/" + record_name(key_of(1))) == 0600);
     for (const char* part : {"-layer", "-layer/public", "-layer/public/v1"}) CHECK(mode_of(root + part) == 0755);
@@ -397,6 +419,36 @@ TEST_CASE("above the size bound the least recently used records go, over all sch
   DiskCache tiny(options);
   REQUIRE(tiny.publish(key_of(4), image_of(4, 1000)));
   CHECK(names_in(root + "/v1") == std::vector<std::string>{record_name(key_of(4))});
+}
+
+TEST_CASE("a layer leaves the modes of folders that were there, and says which one readers cannot pass") {
+  const TemporaryFolder folder;
+  for (const mode_t mode : {01777U, 0700U, 02775U}) {
+    const std::string root = folder / std::to_string(mode);
+    std::filesystem::create_directory(root);
+    REQUIRE(chmod(root.c_str(), mode) == 0);
+    const CapturedLog log;
+    fill_layer(root, 1);
+    CHECK(mode_of(root) == mode);
+    CHECK((mode_of(root + "/v1") & 0777) == 0755);
+    CHECK(mode_of(root + "/v1/" + record_name(key_of(1))) == 0644);
+    CHECK(log.count(root + " has mode 0700") == (mode == 0700 ? 1 : 0));
+  }
+}
+
+TEST_CASE("a hit in layer mode changes nothing, and says which record is private") {
+  const TemporaryFolder folder;
+  REQUIRE(DiskCache(writing_to(folder / "layer")).publish(key_of(1), image_of(1)));
+  const std::string path = folder / ("layer/v1/" + record_name(key_of(1)));
+  age(path, 7200);
+  DiskCacheOptions options = writing_to(folder / "layer");
+  options.layer = true;
+  const CapturedLog log;
+  Faults faults;
+  CHECK(DiskCache(options, Faults::file_system()).load(key_of(1)));
+  for (const char* call : {"futimens", "fchmod", "fchmodat", "mkdirat", "lock_byte"}) CHECK(faults.count(call) == 0);
+  CHECK(mode_of(path) == 0600);
+  CHECK(log.count(path + " has mode 0600") == 1);
 }
 
 TEST_CASE("a layer is written whole: its size has no bound") {

@@ -53,6 +53,9 @@ class Faults {
         },
         [](int dir, const char* name, mode_t mode) { return fails("mkdirat") ? -1 : real().mkdirat(dir, name, mode); },
         [](int fd, mode_t mode) { return fails("fchmod") ? -1 : real().fchmod(fd, mode); },
+        [](int dir, const char* name, mode_t mode, int flags) {
+          return fails("fchmodat") ? -1 : real().fchmodat(dir, name, mode, flags);
+        },
         [](int fd) { return fails("fsync") ? -1 : real().fsync(fd); },
         [](int old_dir, const char* old_name, int new_dir, const char* new_name) {
           return fails("renameat") ? -1 : real().renameat(old_dir, old_name, new_dir, new_name);

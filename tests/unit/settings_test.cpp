@@ -43,6 +43,19 @@ TEST_CASE("flags in code switch the same things on their own") {
   CHECK_FALSE(settings->disabled);
 }
 
+TEST_CASE("a layer that is written asks no other layer") {
+  Config config;
+  config.cache_ro_dirs = {"/layer/of/environment"};
+  auto given = options();
+  given.cache_dir = "/layer";
+  CHECK(merge_settings(given, config)->disk.ro_dirs.size() == 1);
+  given.flags = CSAJIT_SERVICE_WRITE_LAYER;
+  const auto settings = merge_settings(given, config);
+  REQUIRE(settings.ok());
+  CHECK(settings->disk.layer);
+  CHECK(settings->disk.ro_dirs.empty());
+}
+
 TEST_CASE("paths and numbers in code beat the environment") {
   Config config;
   config.cache_dir = "/from/environment";

@@ -18,7 +18,6 @@
 #include "command.hpp"
 #include "dl/driver_api.hpp"
 #include "dl/nvrtc_api.hpp"
-#include "layer.hpp"
 #include "parallel.hpp"
 #include "progress.hpp"
 #include "service_handle.hpp"
@@ -159,10 +158,6 @@ class Warmup {
     if (!service) return report(service.error());
     build(service->get());
     if (options_.rebuild) warnings_ = hidden_by(kernels_, *config);
-    if (!options_.layer.empty() && count(kernels_).compiled + count(kernels_).hit > 0) {
-      Result<std::uint64_t> opened = open_layer(options_.layer);
-      if (!opened) return report(opened.error());
-    }
     print();
     const Counts counts = count(kernels_);
     return counts.failed == 0 && counts.unpublished == 0 ? exit_ok : exit_failure;
@@ -177,6 +172,7 @@ class Warmup {
     const std::optional<std::string> nvrtc = gpu_chose ? nvrtc_for_driver(config) : std::nullopt;
     csajit_service_options service{};
     service.struct_size = sizeof service;
+    if (!options_.layer.empty()) service.flags |= CSAJIT_SERVICE_WRITE_LAYER;
     if (options_.no_lock) service.flags |= CSAJIT_SERVICE_DISABLE_LOCK;
     service.cache_dir = folder_.empty() ? nullptr : folder_.c_str();
     service.nvrtc_path = nvrtc ? nvrtc->c_str() : nullptr;
