@@ -105,6 +105,7 @@ Tally compare_bits(EmulatedDevice& device, const tool::CheckCase& check) {
   REQUIRE(device.forward(spec, memory.forward_args()));
   REQUIRE(device.backward(spec, memory.backward_args()));
   REQUIRE(memory.fetch());
+  CHECK(memory.damage().value_or("") == "");
   return BitComparison(check, memory.compare_input(0)).run();
 }
 

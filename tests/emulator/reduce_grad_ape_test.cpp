@@ -93,10 +93,15 @@ TEST_CASE("what a sum of partials loses is given back, within a lane and over th
 }
 
 TEST_CASE("partials add up in the same order on every grid") {
+  // Each value and its negative, apart: what is left is what rounding made of the order.
   std::vector<float> partials;
-  for (int i = 0; i < 100; ++i)
-    partials.push_back(std::ldexp(1.0F + static_cast<float>(i * 37 % 64) / 64.0F, i * 29 % 60));
+  for (int i = 0; i < 50; ++i) {
+    const float fraction = static_cast<float>(i * 5741 % 65536) / 65536.0F;
+    partials.push_back(std::ldexp(1.0F + fraction, i * 29 % 60));
+  }
+  for (std::size_t i = 0; i < 50; ++i) partials.push_back(-partials[i * 7 % 50]);
   const float want = sum_partials(partials);
+  CHECK(want != 0.0F);
   for (const unsigned int ctas : {1U, 2U, 3U, 7U}) {
     CAPTURE(ctas);
     const std::vector<float> sums = reduce(partials, ctas);
