@@ -206,9 +206,9 @@ typedef struct csajit_kernel_info {
   uint32_t static_smem_bytes;
   uint32_t dynamic_smem_bytes; /* as launched */
   uint64_t cubin_bytes;
-  double compile_ms;  /* when it was compiled, whenever that was */
-  uint32_t published; /* 1: the record is in the writable cache folder (or was read from a cache) */
-  uint32_t reserved;
+  double compile_ms;     /* when it was compiled, whenever that was */
+  uint32_t published;    /* 1: the record is in the writable cache folder (or was read from a cache) */
+  uint32_t record_bytes; /* of its file in a cache folder, stored or not */
 } csajit_kernel_info;
 
 /* Called once for each kernel of a build, from the thread that built it, one at a time. The same rules as

@@ -24,11 +24,15 @@
 namespace csajit {
 namespace {
 
+std::string path_below(const std::string& root, const std::string& name) {
+  return root + (root.ends_with('/') ? "" : "/") + name;
+}
+
 struct Layer {
   std::string root;
   bool writable = false;
 
-  std::string folder() const { return root + (root.ends_with('/') ? "" : "/") + schema_folder; }
+  std::string folder() const { return path_below(root, schema_folder); }
   std::string file(const std::string& name) const { return folder() + '/' + name; }
 };
 
@@ -55,6 +59,14 @@ FileHandle open_trusted(const FileSystem& fs, const Layer& layer, Trust trust, I
   return folder;
 }
 
+bool is_full(const IoError& error) { return error && (error.code == ENOSPC || error.code == EDQUOT); }
+
+struct timespec current_time() {
+  struct timespec now = {};
+  (void)::clock_gettime(CLOCK_REALTIME, &now);  // cannot fail for this clock
+  return now;
+}
+
 }  // namespace
 
 std::optional<std::string> default_cache_dir(const Config& config) {
@@ -66,6 +78,9 @@ std::optional<std::string> default_cache_dir(const Config& config) {
 }
 
 struct DiskCache::State {
+  State(const FileSystem& fs, std::uint64_t max_bytes) : bound(fs, max_bytes) {}
+
+  SizeBound bound;            // of the writable folder
   std::vector<Layer> layers;  // in the order they are asked; constant
   Mutex mutex;
   std::set<std::string> warned CSAJIT_GUARDED_BY(mutex);
@@ -134,7 +149,7 @@ struct DiskCache::State {
 };
 
 DiskCache::DiskCache(DiskCacheOptions options, const FileSystem& fs)
-    : options_(std::move(options)), fs_(fs), state_(std::make_unique<State>()) {
+    : options_(std::move(options)), fs_(fs), state_(std::make_unique<State>(fs, options_.max_bytes)) {
   for (std::string& root : options_.ro_dirs) root = absolute(root);
   if (options_.write_dir) options_.write_dir = absolute(*options_.write_dir);
   if (options_.memory_only) return;
@@ -145,7 +160,12 @@ DiskCache::DiskCache(DiskCacheOptions options, const FileSystem& fs)
 DiskCache::~DiskCache() = default;
 
 std::optional<CachedImage> DiskCache::load(const Key& key, std::size_t first_layer) {
-  const std::string name = record_name(key);
+  return find(record_name(key), &key, first_layer);
+}
+
+bool DiskCache::holds(const std::string& digest) { return find(record_name(digest), nullptr, 0).has_value(); }
+
+std::optional<CachedImage> DiskCache::find(const std::string& name, const Key* key, std::size_t first_layer) {
   for (std::size_t i = first_layer; i < state_->layers.size(); ++i) {
     const Layer& layer = state_->layers[i];
     const FileHandle folder = state_->open_to_read(fs_, layer, options_.trust);
@@ -157,7 +177,7 @@ std::optional<CachedImage> DiskCache::load(const Key& key, std::size_t first_lay
     state_->ask_again(name, i);
     read_record(fs_, name, found);
     // Equal names of different keys are a collision of the hash: as good as absent.
-    if (found.record && !(found.record->key == key)) {
+    if (found.record && key != nullptr && !(found.record->key == *key)) {
       found.record.reset();
       found.problem = "it holds another kernel with the same hash";
     }
@@ -168,9 +188,12 @@ std::optional<CachedImage> DiskCache::load(const Key& key, std::size_t first_lay
       continue;
     }
     if (options_.layer) state_->warn_if_closed(layer.file(name), found.status, 0044);
-    if (layer.writable && !options_.layer && std::time(nullptr) - found.status.st_mtim.tv_sec > touch_interval_s) {
-      const struct timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
-      (void)fs_.futimens(found.file.get(), times);  // recency only; a cache that cannot be written still hits
+    if (layer.writable && !options_.layer) {
+      state_->bound.use(name);
+      if (older_than(found.status.st_mtim, current_time(), touch_interval_s)) {
+        const struct timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
+        (void)fs_.futimens(found.file.get(), times);  // recency only; a cache that cannot be written still hits
+      }
     }
     return CachedImage{std::move(found.record->image), place};
   }
@@ -199,14 +222,20 @@ bool DiskCache::publish(const Key& key, const KernelImage& image) {
   const Modes modes = modes_of(options_.layer);
   FileHandle root;
   std::string problem;
+  std::uint64_t replaced = 0;  // bytes
   const FileHandle folder = State::open_to_write(fs_, layer, options_.trust, modes.folder, root, problem);
   if (problem.empty()) {
+    const RecordFile before = open_record(fs_, folder.get(), name, options_.trust);
     // Nothing is known of a record that this user may not read: it may be good, and others' access would go with it.
-    if (open_record(fs_, folder.get(), name, options_.trust).forbidden) {
+    if (before.forbidden) {
       return fail(fmt::format("cache entry {} may not be read by this user and is not replaced", layer.file(name)),
                   "; the compiled kernel is kept in memory only");
     }
-    const IoError error = write_atomically(fs_, folder.get(), name.c_str(), bytes, modes.file);
+    replaced = before.file ? static_cast<std::uint64_t>(before.status.st_size) : 0;
+    IoError error = write_atomically(fs_, folder.get(), name.c_str(), bytes, modes.file);
+    if (is_full(error) && !options_.layer && state_->bound.make_room(root.get(), bytes.size(), current_time())) {
+      error = write_atomically(fs_, folder.get(), name.c_str(), bytes, modes.file);
+    }
     if (error) problem = error.text();
   }
   if (!problem.empty()) {
@@ -218,7 +247,7 @@ bool DiskCache::publish(const Key& key, const KernelImage& image) {
     state_->warn_if_closed(fs_, layer.root, root.get(), 0011);
     state_->warn_if_closed(fs_, layer.folder(), folder.get(), 0011);
   } else {
-    const std::uint64_t evicted = evict(fs_, root.get(), options_.max_bytes, name, std::time(nullptr));
+    const std::uint64_t evicted = state_->bound.added(root.get(), name, bytes.size(), replaced, current_time());
     if (evicted != 0) log::debug("{} records left cache folder {} for its size bound", evicted, layer.root);
   }
   return true;
@@ -310,29 +339,18 @@ Result<std::vector<CacheEntry>> DiskCache::entries() {
   return result;
 }
 
-Result<std::uint64_t> DiskCache::clear() {
-  if (options_.memory_only || !options_.write_dir) return std::uint64_t{0};
+Result<std::vector<ClearedFolder>> DiskCache::clear() {
+  std::vector<ClearedFolder> cleared;
+  if (options_.memory_only || !options_.write_dir) return cleared;
   IoError error;
   const FileHandle root = open_root(fs_, *options_.write_dir, error);
-  if (!root && error.code == ENOENT) return std::uint64_t{0};
-  std::uint64_t removed = 0;
-  if (root) {
-    const OwnFiles files = find_own_files(fs_, root.get(), error);
-    for (const auto* group : {&files.records, &files.temporaries}) {
-      for (const OwnFile& file : *group) {
-        const int folder = files.folders[file.folder].get();
-        if (uninterrupted([&] { return fs_.unlinkat(folder, file.name.c_str(), 0); }) == 0) {
-          removed += group == &files.records ? 1 : 0;
-        } else if (errno != ENOENT) {
-          error = IoError::last("unlink");
-        }
-      }
-    }
-  }
+  if (!root && error.code == ENOENT) return cleared;
+  if (root) cleared = clear_own_files(fs_, root.get(), current_time(), error);
   if (error)
     return Error{CSAJIT_E_INVALID_ARGUMENT,
                  "cache folder " + *options_.write_dir + " cannot be cleared: " + error.text()};
-  return removed;
+  for (ClearedFolder& folder : cleared) folder.name = path_below(*options_.write_dir, folder.name);
+  return cleared;
 }
 
 }  // namespace csajit

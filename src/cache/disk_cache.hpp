@@ -16,14 +16,13 @@
 #include "base/config.hpp"
 #include "base/kernel_image.hpp"
 #include "base/result.hpp"
+#include "cache/entry_name.hpp"
+#include "cache/eviction.hpp"
 #include "cache/file_system.hpp"
 #include "cache/key.hpp"
 #include "cache/record.hpp"
 
 namespace csajit {
-
-// Name of the folder below every cache root; changes with the record format.
-inline constexpr const char* schema_folder = "v1";
 
 struct DiskCacheOptions {
   std::vector<std::string> ro_dirs;      // roots of read-only layers, in order
@@ -74,6 +73,9 @@ class DiskCache {
   // unreadable or rejected (the last two are warned of once a file; only a rejected one is counted).
   std::optional<CachedImage> load(const Key& key, std::size_t first_layer = 0);
 
+  // Whether a load of the key with these 32 digits would hit now.
+  bool holds(const std::string& digest);
+
   // Writes the record atomically: true if it is in place. False: warned once a reason, counted.
   bool publish(const Key& key, const KernelImage& image);
 
@@ -100,8 +102,8 @@ class DiskCache {
 
   // For the tool. Every record file of every layer, sorted by folder and name; stale temps are not listed.
   Result<std::vector<CacheEntry>> entries();
-  // Deletes every record and temp of the writable folder; returns how many records went.
-  Result<std::uint64_t> clear();
+  // Deletes every record and stale temp of the writable folder; `name` of what is returned is the whole path.
+  Result<std::vector<ClearedFolder>> clear();
 
   const DiskCacheOptions& options() const noexcept { return options_; }
   std::uint64_t rejected_entries() const noexcept { return rejected_.load(std::memory_order_relaxed); }
@@ -109,6 +111,7 @@ class DiskCache {
 
  private:
   struct State;  // warned-once sets, skipped records
+  std::optional<CachedImage> find(const std::string& name, const Key* key, std::size_t first_layer);
   DiskCacheOptions options_;
   const FileSystem& fs_;
   std::unique_ptr<State> state_;

@@ -5,6 +5,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -14,15 +15,34 @@ namespace {
 
 constexpr std::string_view temporary_prefix = ".tmp-";
 
-}  // namespace
+constexpr std::size_t random_digits = 16;
 
-std::string record_name(const Key& key) { return key.hex() + std::string(record_suffix); }
-
-bool is_record_name(std::string_view name) {
-  return name.size() > record_suffix.size() && name.ends_with(record_suffix);
+// Takes one or more of `digits` off the front; false where there is none.
+bool take_some(std::string_view& text, std::string_view digits) {
+  const std::size_t end = std::min(text.find_first_not_of(digits), text.size());
+  text.remove_prefix(end);
+  return end > 0;
+}
+bool take(std::string_view& text, std::string_view what) {
+  if (!text.starts_with(what)) return false;
+  text.remove_prefix(what.size());
+  return true;
 }
 
-bool is_temporary_name(std::string_view name) { return name.starts_with(temporary_prefix); }
+}  // namespace
+
+std::string record_name(const Key& key) { return record_name(key.hex()); }
+std::string record_name(const std::string& digest) { return digest + std::string(record_suffix); }
+
+bool is_record_name(std::string_view name) {
+  return name.ends_with(record_suffix) && is_digest_hex(name.substr(0, name.size() - record_suffix.size()));
+}
+
+bool is_temporary_name(std::string_view name) {
+  constexpr std::string_view decimal = "0123456789", hexadecimal = "0123456789abcdef";
+  return take(name, temporary_prefix) && take_some(name, decimal) && take(name, "-") && take_some(name, decimal) &&
+         take(name, "-") && name.size() == random_digits && take_some(name, hexadecimal) && name.empty();
+}
 
 std::string new_temporary_name() {
   static std::atomic<std::uint32_t> counter{0};

@@ -20,6 +20,7 @@
 // Format version 1 never changes; a change is a new version with a new golden file (tests/golden).
 #include "cache/record.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -32,7 +33,7 @@
 namespace csajit {
 namespace {
 
-constexpr std::array<unsigned char, 8> magic = {'C', 'S', 'A', 'J', 'I', 'T', 0x1a, '\n'};
+constexpr std::array<unsigned char, magic_bytes> magic = {'C', 'S', 'A', 'J', 'I', 'T', 0x1a, '\n'};
 constexpr std::uint32_t format_version = 1;
 constexpr std::size_t checksum_offset = 64;
 constexpr std::size_t header_bytes = checksum_offset + sizeof(XXH128_canonical_t);
@@ -94,10 +95,18 @@ class Pieces {
 
 }  // namespace
 
+std::uint64_t record_bytes(const Key& key, const KernelImage& image) {
+  return header_bytes + key.bytes().size() + image.arch.size() + image.nvrtc_version.size() +
+         image.lowered_name.size() + image.cubin.size();
+}
+
+bool begins_like_record(std::span<const std::byte> bytes) {
+  return std::memcmp(bytes.data(), magic.data(), std::min(bytes.size(), magic.size())) == 0;
+}
+
 std::vector<std::byte> encode_record(const Key& key, const KernelImage& image) {
   std::vector<std::byte> out;
-  out.reserve(header_bytes + key.bytes().size() + image.arch.size() + image.nvrtc_version.size() +
-              image.lowered_name.size() + image.cubin.size());
+  out.reserve(static_cast<std::size_t>(record_bytes(key, image)));
   for (const unsigned char byte : magic) out.push_back(static_cast<std::byte>(byte));
   append_integer(out, format_version);
   append_integer(out, static_cast<std::uint32_t>(key.bytes().size()));
@@ -126,7 +135,7 @@ Result<Record> decode_record(std::span<const std::byte> bytes) {
   if (bytes.size() < header_bytes) {
     return bad("it has " + std::to_string(bytes.size()) + " bytes, less than a header");
   }
-  if (std::memcmp(bytes.data(), magic.data(), magic.size()) != 0) return bad("it is not a csajit record");
+  if (!begins_like_record(bytes)) return bad("it is not a csajit record");
   const auto version = integer_at<std::uint32_t>(bytes, 8);
   if (version != format_version) {
     return bad("it has format version " + std::to_string(version) + ", this csajit reads " +

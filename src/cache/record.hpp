@@ -21,6 +21,14 @@ struct Record {
 // No record is longer: readers refuse a bigger file unread.
 inline constexpr std::uint64_t max_record_bytes = 80 + (16ULL << 20) + 3 * (64ULL << 10) + (256ULL << 20);
 
+// Bytes of the record of `image`, without making it.
+std::uint64_t record_bytes(const Key& key, const KernelImage& image);
+
+// The first bytes of every record, of any format version.
+inline constexpr std::size_t magic_bytes = 8;
+// Whether a record may begin like this; a temporary may end before its magic does.
+bool begins_like_record(std::span<const std::byte> bytes);
+
 // Layout (little-endian): see record.cpp. Checksum over every other byte of header and payload.
 std::vector<std::byte> encode_record(const Key& key, const KernelImage& image);
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "cache/record.hpp"
 #include "service/kernel_source.hpp"
 #include "service/target.hpp"
 
@@ -52,6 +53,7 @@ void report(Build& build, const KernelRecipe& recipe, const Key& key, const Resu
     info.cubin_bytes = image.cubin.size();
     info.compile_ms = image.compile_ms;
     info.published = kernel->published ? 1 : 0;
+    info.record_bytes = static_cast<std::uint32_t>(record_bytes(key, image));  // bounded: see max_record_bytes
   } else {
     info.origin = CSAJIT_ORIGIN_FAILED;
     info.status = static_cast<std::uint32_t>(kernel.error().status);

@@ -83,7 +83,7 @@ class KernelInfo(ctypes.Structure):
         ("cubin_bytes", ctypes.c_uint64),
         ("compile_ms", ctypes.c_double),
         ("published", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32),
+        ("record_bytes", ctypes.c_uint32),
     ]
 
 

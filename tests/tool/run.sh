@@ -138,6 +138,14 @@ case $1 in
     expect 1 warmup --arch sm_90 --cache-dir "$work/file/cache"
     complains "could not be stored"
     says ", 0 failed"
+    # Stored, and gone again for the size bound; with the bytes that are named it is enough.
+    CSAJIT_CACHE_MAX_BYTES=2K expect 1 warmup --arch sm_90 --cache-dir "$work/small"
+    [ "$(grep -c CSAJIT_CACHE_MAX_BYTES err)" = 1 ] || fail "the size bound is not named once"
+    complains "CSAJIT_CACHE_MAX_BYTES (2048)"
+    needed=$(sed -n 's/.*these kernels need \([0-9]*\) bytes.*/\1/p' err)
+    CSAJIT_CACHE_MAX_BYTES=$((needed - 1)) expect 1 warmup --arch sm_90 --cache-dir "$work/small"
+    CSAJIT_CACHE_MAX_BYTES=$needed expect 0 warmup --arch sm_90 --cache-dir "$work/small"
+    [ "$(find small -name '*.record' -printf '%s\n' | awk '{s += $1} END {print s}')" = "$needed" ] || fail "not all are there"
     ;;
   layer)
     (umask 077 && expect 0 warmup --arch sm_90 --layer "$work/layer")
@@ -181,7 +189,13 @@ case $1 in
     expect 0 warmup --ratio 4 --head-dim 128 --coff 2 --arch sm_90
     says " 1 compiled"
     expect 0 cache verify
+    echo mine >"$folder/notes.record"
     expect 0 cache clear
+    says " records removed from $folder"
+    [ -e "$folder/notes.record" ] || fail "cache clear deletes files of others"
+    expect 0 cache clear --json
+    says '"removed": 0'
+    says "\"folder\": \"$folder\""
     expect 0 cache list
     says "0 records"
     ;;

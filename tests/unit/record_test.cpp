@@ -51,6 +51,7 @@ TEST_CASE("a record decodes to what was encoded") {
   REQUIRE_MESSAGE(record.ok(), record.error().message);
   CHECK(record->key == sample_key());
   CHECK(record->key.hex() == sample_key().hex());
+  CHECK(record_bytes(sample_key(), sample_image()) == encode_record(sample_key(), sample_image()).size());
   check_same(record->image, sample_image());
 }
 

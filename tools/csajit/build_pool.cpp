@@ -57,6 +57,7 @@ class Pool {
     kernel.dynamic_smem_bytes = info.dynamic_smem_bytes;
     kernel.cubin_bytes = info.cubin_bytes;
     kernel.compile_ms = info.compile_ms;
+    kernel.record_bytes = info.record_bytes;
     kernel.published = info.published != 0;
     add(std::move(kernel), job);
   }

@@ -31,6 +31,7 @@ struct BuiltKernel {
   std::uint32_t dynamic_smem_bytes = 0;
   std::uint64_t cubin_bytes = 0;
   double compile_ms = 0;
+  std::uint32_t record_bytes = 0;
   bool published = false;
 };
 

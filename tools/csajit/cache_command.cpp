@@ -147,12 +147,22 @@ int clear(const CacheOptions& options) {
   Result<DiskCacheOptions> disk = folders(options);
   if (!disk) return report(disk.error());
   if (!disk->write_dir) return report_usage("there is no writable cache folder: give --cache-dir");
-  Result<std::uint64_t> removed = DiskCache(*disk).clear();
-  if (!removed) return report(removed.error());
+  Result<std::vector<ClearedFolder>> cleared = DiskCache(*disk).clear();
+  if (!cleared) return report(cleared.error());
+  std::uint64_t removed = 0;
+  nlohmann::json folders = nlohmann::json::array();
+  for (const ClearedFolder& folder : *cleared) {
+    removed += folder.records;
+    folders.push_back({{"folder", folder.name}, {"records", folder.records}, {"temporaries", folder.temporaries}});
+    if (options.json) continue;
+    fmt::print("{} records{} removed from {}\n", folder.records,
+               folder.temporaries == 0 ? "" : fmt::format(" and {} stale temporaries", folder.temporaries),
+               folder.name);
+  }
   if (options.json) {
-    print_json({{"removed", *removed}, {"folder", *disk->write_dir + "/" + schema_folder}});
-  } else {
-    fmt::print("{} records removed from {}/{}\n", *removed, *disk->write_dir, schema_folder);
+    print_json({{"removed", removed}, {"folders", folders}});
+  } else if (cleared->empty()) {
+    fmt::print("0 records removed: there is no folder of records in {}\n", *disk->write_dir);
   }
   return exit_ok;
 }

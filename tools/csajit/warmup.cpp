@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -20,6 +21,7 @@
 #include "dl/nvrtc_api.hpp"
 #include "parallel.hpp"
 #include "progress.hpp"
+#include "service/settings.hpp"
 #include "service_handle.hpp"
 #include "text_table.hpp"
 #include "warmup_request.hpp"
@@ -154,9 +156,14 @@ class Warmup {
     for (const std::string& arch : *archs) {
       for (const csajit_spec& spec : *specs) jobs_.push_back({spec, arch});
     }
-    Result<ServiceHandle> service = open_service(*config);
+    choose_service(*config);
+    Result<Settings> settings = merge_settings(service_, *config);
+    if (!settings) return report(settings.error());
+    disk_ = settings->disk;
+    Result<ServiceHandle> service = create_service(service_);
     if (!service) return report(service.error());
     build(service->get());
+    look_again();
     if (options_.rebuild) warnings_ = hidden_by(kernels_, *config);
     print();
     const Counts counts = count(kernels_);
@@ -164,19 +171,31 @@ class Warmup {
   }
 
  private:
-  Result<ServiceHandle> open_service(const Config& config) {
+  void choose_service(const Config& config) {
     folder_ = !options_.layer.empty()       ? options_.layer
               : !options_.cache_dir.empty() ? options_.cache_dir
                                             : default_cache_dir(config).value_or("");
     const bool gpu_chose = options_.arch.empty() && !config.arch;
-    const std::optional<std::string> nvrtc = gpu_chose ? nvrtc_for_driver(config) : std::nullopt;
-    csajit_service_options service{};
-    service.struct_size = sizeof service;
-    if (!options_.layer.empty()) service.flags |= CSAJIT_SERVICE_WRITE_LAYER;
-    if (options_.no_lock) service.flags |= CSAJIT_SERVICE_DISABLE_LOCK;
-    service.cache_dir = folder_.empty() ? nullptr : folder_.c_str();
-    service.nvrtc_path = nvrtc ? nvrtc->c_str() : nullptr;
-    return create_service(service);
+    nvrtc_ = gpu_chose ? nvrtc_for_driver(config) : std::nullopt;
+    service_.struct_size = sizeof service_;
+    if (!options_.layer.empty()) service_.flags |= CSAJIT_SERVICE_WRITE_LAYER;
+    if (options_.no_lock) service_.flags |= CSAJIT_SERVICE_DISABLE_LOCK;
+    service_.cache_dir = folder_.empty() ? nullptr : folder_.c_str();
+    service_.nvrtc_path = nvrtc_ ? nvrtc_->c_str() : nullptr;
+  }
+
+  // What was stored may have gone again, for the size bound or by another process; a host would find what is here.
+  void look_again() {
+    DiskCache cache(disk_);
+    std::map<std::string, std::uint64_t> bytes;  // by key: two specs may share a kernel
+    for (BuiltKernel& kernel : kernels_) {
+      if (kernel.origin == CSAJIT_ORIGIN_FAILED) continue;
+      bytes[kernel.key] = kernel.record_bytes;
+      const bool found = cache.holds(kernel.key);
+      if (kernel.published && !found) ++lost_;
+      kernel.published = found;
+    }
+    for (const auto& [key, size] : bytes) needed_bytes_ += size;
   }
 
   void build(csajit_service* service) {
@@ -224,6 +243,10 @@ class Warmup {
       fmt::print(stderr, "csajit: {}: {} {}{}: {}\n", csajit_status_string(status), first.arch, first.name,
                  kernels.size() > 1 ? fmt::format(" and {} more", kernels.size() - 1) : "", first.error);
     }
+    if (lost_ > 0 && !disk_.layer && needed_bytes_ > disk_.max_bytes) {
+      fmt::print(stderr, "csajit: these kernels need {} bytes, more than CSAJIT_CACHE_MAX_BYTES ({}) lets {} hold\n",
+                 needed_bytes_, disk_.max_bytes, folder_);
+    }
     if (counts.unpublished > 0) {
       fmt::print(stderr, "csajit: {} kernels could not be stored in {}: the next process will compile them again\n",
                  counts.unpublished, folder_.empty() ? "a cache (there is no folder)" : folder_);
@@ -232,6 +255,11 @@ class Warmup {
 
   const WarmupOptions& options_;
   std::string folder_;
+  std::optional<std::string> nvrtc_;
+  csajit_service_options service_{};  // points into the two above
+  DiskCacheOptions disk_;             // of that service
+  std::size_t lost_ = 0;              // kernels that were stored and are not there at the end
+  std::uint64_t needed_bytes_ = 0;    // of all records of the request
   std::vector<BuildJob> jobs_;
   std::vector<BuiltKernel> kernels_;
   std::vector<std::string> warnings_;
