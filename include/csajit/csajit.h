@@ -133,7 +133,7 @@ typedef struct csajit_service_options {
   const char* arch;          /* "sm_86": compile for this one instead of the GPU's; NULL: CSAJIT_ARCH */
   uint64_t cache_max_bytes;  /* bound of the writable folder; 0: CSAJIT_CACHE_MAX_BYTES, else 512 MiB */
   uint32_t cache_trust;      /* csajit_cache_trust */
-  uint32_t lock_wait_ms;     /* longest wait for another process's compile; 0: 20000 */
+  uint32_t lock_wait_ms;     /* longest wait of a call for others' compiles; 0: 20000 */
 } csajit_service_options;
 
 /* Creates a service. `options` may be NULL (all defaults). Reads the CSAJIT_* environment, once. Loads

@@ -14,9 +14,6 @@
 #include "base/log.hpp"
 #include "base/thread_annotations.hpp"
 #include "cache/atomic_file.hpp"
-#include "cache/entry_name.hpp"
-#include "cache/eviction.hpp"
-#include "cache/file_lock.hpp"
 #include "cache/folder.hpp"
 #include "cache/record_file.hpp"
 #include "cache/trust.hpp"
@@ -277,7 +274,7 @@ DiskCache::Lock::~Lock() {
   fs_->close(fd_);
 }
 
-DiskCache::Lock DiskCache::lock(const Key& key) {
+DiskCache::Lock DiskCache::lock(const Key& key, LockPatience& patience) {
   if (options_.memory_only || !options_.use_lock || !options_.write_dir) return {};
   const Layer& layer = state_->layers.back();
   const Modes modes = modes_of(options_.layer);
@@ -286,7 +283,7 @@ DiskCache::Lock DiskCache::lock(const Key& key) {
   const FileHandle folder = State::open_to_write(fs_, layer, options_.trust, modes.folder, root, problem);
   if (!folder) return {};  // publish() will say why
   const off_t offset = key.lock_slot();
-  LockAttempt attempt = lock_byte(fs_, folder.get(), modes.file, offset, options_.lock_wait_ms);
+  LockAttempt attempt = lock_byte(fs_, folder.get(), modes.file, offset, options_.lock_wait_ms, patience);
   switch (attempt.outcome) {
     case LockOutcome::held:
       return {&fs_, attempt.file.release(), offset};

@@ -18,6 +18,7 @@
 #include "base/result.hpp"
 #include "cache/entry_name.hpp"
 #include "cache/eviction.hpp"
+#include "cache/file_lock.hpp"
 #include "cache/file_system.hpp"
 #include "cache/key.hpp"
 #include "cache/record.hpp"
@@ -82,8 +83,8 @@ class DiskCache {
   // Passes over a record that the driver refused, in this cache only: another driver or process may take it.
   void skip(const Key& key, const RecordPlace& place, const std::string& reason);
 
-  // Holds the cross-process lock of a key while it lives; empty where locking is off or not possible or
-  // timed out. Without it everything still works.
+  // Holds the cross-process lock of a key while it lives; makes the lock file, and the folder, where they are missing;
+  // empty where locking is off or not possible or timed out. Without it everything still works.
   class Lock {
    public:
     Lock() = default;
@@ -98,7 +99,7 @@ class DiskCache {
     int fd_ = -1;
     off_t offset_ = 0;
   };
-  Lock lock(const Key& key);
+  Lock lock(const Key& key, LockPatience& patience);
 
   // For the tool. Every record file of every layer, sorted by folder and name; stale temps are not listed.
   Result<std::vector<CacheEntry>> entries();

@@ -42,7 +42,8 @@ FileHandle open_lock_file(const FileSystem& fs, int folder, mode_t mode, IoError
 
 }  // namespace
 
-LockAttempt lock_byte(const FileSystem& fs, int folder, mode_t mode, off_t offset, std::uint32_t wait_ms) {
+LockAttempt lock_byte(const FileSystem& fs, int folder, mode_t mode, off_t offset, std::uint32_t wait_ms,
+                      LockPatience& patience) {
   LockAttempt attempt;
   FileHandle file = open_lock_file(fs, folder, mode, attempt.error);
   if (!file) return attempt;
@@ -58,7 +59,8 @@ LockAttempt lock_byte(const FileSystem& fs, int folder, mode_t mode, off_t offse
       return attempt;
     }
     const auto left = deadline - Clock::now();
-    if (left <= Clock::duration::zero()) {
+    if (left <= Clock::duration::zero() || patience.is_spent()) {
+      patience.spend();
       attempt.outcome = LockOutcome::timed_out;
       return attempt;
     }

@@ -87,10 +87,15 @@ nvrtcResult create(const NvrtcApi& nvrtc, const CompileRequest& request, Program
 
 }  // namespace
 
-Result<KernelImage> compile(const NvrtcApi& nvrtc, const CompileRequest& request) {
-  const Architecture& arch = *request.arch;
+Result<void> check_architecture(const NvrtcApi& nvrtc, const Architecture& arch) {
   const auto& known = nvrtc.known_capabilities;
   if (std::find(known.begin(), known.end(), arch.capability) == known.end()) return unknown_architecture(nvrtc, arch);
+  return {};
+}
+
+Result<KernelImage> compile(const NvrtcApi& nvrtc, const CompileRequest& request) {
+  const Architecture& arch = *request.arch;
+  if (auto known = check_architecture(nvrtc, arch); !known) return std::move(known).error();
 
   const auto begin = std::chrono::steady_clock::now();
   const LocaleGuard locale;

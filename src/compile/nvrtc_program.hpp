@@ -30,6 +30,9 @@ const std::vector<std::string>& code_options();
 // All options for this NVRTC and architecture (those above, and the ones that change no code).
 std::vector<std::string> compile_options(const NvrtcApi& nvrtc, const Architecture& arch);
 
+// What compile() refuses before it begins: CSAJIT_E_ARCH_UNKNOWN_TO_NVRTC.
+Result<void> check_architecture(const NvrtcApi& nvrtc, const Architecture& arch);
+
 // Errors: CSAJIT_E_ARCH_UNKNOWN_TO_NVRTC (names architecture, version, path, the lower target to force),
 // CSAJIT_E_COMPILE (the whole log), CSAJIT_E_OUT_OF_MEMORY. The process's locale is left as it was.
 Result<KernelImage> compile(const NvrtcApi& nvrtc, const CompileRequest& request);

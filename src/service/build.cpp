@@ -28,6 +28,7 @@ struct Build {
   std::vector<KernelRecipe> recipes;
   std::vector<std::optional<Error>> errors;  // one a recipe, each written by the worker that took it
   std::atomic<std::size_t> next{0};
+  LockPatience patience;
   std::mutex callback_mutex;  // of this build alone: no launch and no other build ever waits for it
 };
 
@@ -69,6 +70,7 @@ Result<void> build_one(Build& build, const KernelRecipe& recipe) {
   request.recipe = &recipe;
   request.arch = build.order.arch;
   request.warmup_command = build.warmup_command;
+  request.patience = &build.patience;
   const Key key = key_of(recipe, *build.order.arch);
   const auto kernel = build.service.source().build(request, key, build.order.rebuild);
   report(build, recipe, key, kernel);
@@ -97,7 +99,7 @@ void work(Build& build) noexcept {
 Result<void> build(Service& service, const Spec& spec, const BuildOrder& order) {
   auto recipes = recipes_of(spec, *order.arch);
   if (!recipes) return std::move(recipes).error();
-  Build build{service, order, warmup_command(spec, *order.arch), std::move(recipes).value(), {}, {}, {}};
+  Build build{service, order, warmup_command(spec, *order.arch), std::move(recipes).value(), {}, {}, {}, {}};
   build.errors.resize(build.recipes.size());
 
   const std::size_t jobs = std::min<std::size_t>(std::max<std::uint32_t>(order.jobs, 1), build.recipes.size());

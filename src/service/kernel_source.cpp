@@ -140,12 +140,15 @@ Result<std::shared_ptr<const KernelImage>> KernelSource::make(const KernelReques
 // Apart from make(), so that nothing is said while other processes wait for the lock.
 Result<std::shared_ptr<const KernelImage>> KernelSource::compile_locked(const KernelRequest& request, const Key& key,
                                                                         Flight& flight) {
-  // Another process may be compiling the same kernel: wait for it, then look again.
-  const DiskCache::Lock lock = disk_.lock(key);
-  if (lock && !flight.rebuild) {
+  // Before the lock, which makes its file: where nothing can be compiled, nothing is made.
+  auto nvrtc = open_compiler(request);
+  if (!nvrtc) return std::move(nvrtc).error();
+  // Another process may be compiling the same kernel: wait for it, then look again, also after a wait in vain.
+  const DiskCache::Lock lock = disk_.lock(key, *request.patience);
+  if ((lock || request.patience->is_spent()) && !flight.rebuild) {
     if (auto image = take_from_disk(key, flight)) return image;
   }
-  auto image = compile_now(request);
+  auto image = compile_by(**nvrtc, request);
   if (!image) return image;
   flight.origin = CSAJIT_ORIGIN_COMPILED;
   flight.published = !is_refused(key) && publish(key, **image);
@@ -162,7 +165,7 @@ std::shared_ptr<const KernelImage> KernelSource::take_from_disk(const Key& key, 
   return std::move(kernel->image);
 }
 
-Result<std::shared_ptr<const KernelImage>> KernelSource::compile_now(const KernelRequest& request) {
+Result<std::shared_ptr<const NvrtcApi>> KernelSource::open_compiler(const KernelRequest& request) {
   NvrtcSearch search = settings_.nvrtc;
   search.max_major = request.max_nvrtc_major;
   auto nvrtc = open_nvrtc(search);
@@ -171,6 +174,15 @@ Result<std::shared_ptr<const KernelImage>> KernelSource::compile_now(const Kerne
                  fmt::format("no cache folder holds a usable {} for {}, and it cannot be compiled: {}",
                              request.recipe->name, request.arch->name, nvrtc.error().message)};
   }
+  if (auto known = check_architecture(**nvrtc, *request.arch); !known) {
+    Statistics::add(statistics_.compile_failures);
+    return std::move(known).error();
+  }
+  return nvrtc;
+}
+
+Result<std::shared_ptr<const KernelImage>> KernelSource::compile_by(const NvrtcApi& nvrtc,
+                                                                    const KernelRequest& request) {
   auto source = find_source(request.recipe->source);
   if (!source) return std::move(source).error();
 
@@ -182,7 +194,7 @@ Result<std::shared_ptr<const KernelImage>> KernelSource::compile_now(const Kerne
   compile_request.arch = request.arch;
   Result<KernelImage> image = [&] {
     const ScopedTimer timer(statistics_.compile_ns);
-    return compile(**nvrtc, compile_request);
+    return compile(nvrtc, compile_request);
   }();
   if (!image) {
     Statistics::add(statistics_.compile_failures);
@@ -228,7 +240,9 @@ Result<std::shared_ptr<const KernelImage>> KernelSource::recompile(const KernelR
                     request.recipe->name, request.arch->name, request.warmup_command)};
   }
   log::warn("{} for {} is rejected and built again: {}", request.recipe->name, request.arch->name, reason);
-  return compile_now(request);
+  auto nvrtc = open_compiler(request);
+  if (!nvrtc) return std::move(nvrtc).error();
+  return compile_by(**nvrtc, request);
 }
 
 void KernelSource::accept(const Key& key, const std::shared_ptr<const KernelImage>& image) {

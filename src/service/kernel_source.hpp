@@ -29,6 +29,7 @@ struct KernelRequest {
   const KernelRecipe* recipe = nullptr;
   const Architecture* arch = nullptr;
   std::string warmup_command;          // what would have filled the cache, for messages
+  LockPatience* patience = nullptr;    // of the whole call that this is part of; never null
   std::optional<int> max_nvrtc_major;  // the driver's, where a driver is held
 };
 
@@ -63,7 +64,8 @@ class KernelSource {
   Result<std::shared_ptr<const KernelImage>> make(const KernelRequest& request, const Key& key, Flight& flight);
   Result<std::shared_ptr<const KernelImage>> compile_locked(const KernelRequest& request, const Key& key,
                                                             Flight& flight);
-  Result<std::shared_ptr<const KernelImage>> compile_now(const KernelRequest& request);
+  Result<std::shared_ptr<const NvrtcApi>> open_compiler(const KernelRequest& request);
+  Result<std::shared_ptr<const KernelImage>> compile_by(const NvrtcApi& nvrtc, const KernelRequest& request);
   std::shared_ptr<const KernelImage> take_from_disk(const Key& key, Flight& flight);
   std::optional<SourcedKernel> read_disk(const Key& key, std::size_t first_layer = 0);
   void remember(const Key& key, const std::shared_ptr<const KernelImage>& image);

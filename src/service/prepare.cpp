@@ -31,11 +31,13 @@ Result<PreparedPtr> load_all(Service& service, const Spec& spec, const DriverApi
   prepared->context = context;
   prepared->spec = spec;
   prepared->arch = &arch;
+  LockPatience patience;
   for (const KernelRecipe& recipe : *recipes) {
     KernelRequest request;
     request.recipe = &recipe;
     request.arch = &arch;
     request.warmup_command = warmup_command(spec, arch);
+    request.patience = &patience;
     request.max_nvrtc_major = driver.version / 1000;
     auto kernel = kernel_in_context(service, driver, context, request);
     if (!kernel) return std::move(kernel).error();

@@ -2,6 +2,9 @@
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "launch/fixture.hpp"
 
+#include <spawn.h>
+#include <sys/wait.h>
+
 #include <cstring>
 
 namespace {
@@ -36,13 +39,14 @@ int CapturedLog::count(const std::string& part) const {
   return found;
 }
 
-Service::Service(std::uint32_t flags, const char* cache_dir, const char* arch) {
+Service::Service(std::uint32_t flags, const char* cache_dir, const char* arch, std::uint32_t lock_wait_ms) {
   csajit_service_options options{};
   options.struct_size = sizeof(options);
   options.flags = flags;
   options.cache_dir = cache_dir;
   options.nvrtc_path = fake_nvrtc_path;
   options.arch = arch;
+  options.lock_wait_ms = lock_wait_ms;
   REQUIRE(csajit_service_create(&options, &handle) == CSAJIT_OK);
 }
 
@@ -75,6 +79,21 @@ csajit_spec fresh_spec() {
   spec.head_dim = last_head_dim;
   spec.coff = 2;
   return spec;
+}
+
+int run_warm(const char* verb, const csajit_spec& spec, const TemporaryFolder& folder) {
+  const std::string head_dim = std::to_string(spec.head_dim);
+  const std::string cache = folder.path + "/cache";
+  const std::string mark = "CSAJIT_FAKE_CUDA_LOAD_FILE=" + folder.path + "/loaded";
+  std::string loader = std::string("LD_LIBRARY_PATH=") + CSAJIT_FAKE_DIR;
+  std::string level = "CSAJIT_LOG_LEVEL=error";
+  std::vector<char*> environment{const_cast<char*>(mark.c_str()), loader.data(), level.data(), nullptr};
+  const char* argv[] = {CSAJIT_WARM_PROGRAM, verb, fake_nvrtc_path, cache.c_str(), head_dim.c_str(), nullptr};
+  pid_t child = -1;
+  if (posix_spawn(&child, argv[0], nullptr, nullptr, const_cast<char**>(argv), environment.data()) != 0) return -1;
+  int status = -1;
+  if (waitpid(child, &status, 0) != child || !WIFEXITED(status)) return -1;
+  return WEXITSTATUS(status);
 }
 
 csajit_forward_args forward_args() {

@@ -116,7 +116,7 @@ class CapturedLog {
 // A service without cache folders unless one is given, over the fake NVRTC.
 struct Service {
   explicit Service(std::uint32_t flags = CSAJIT_SERVICE_MEMORY_ONLY, const char* cache_dir = nullptr,
-                   const char* arch = nullptr);
+                   const char* arch = nullptr, std::uint32_t lock_wait_ms = 0);
   ~Service() { csajit_service_destroy(handle); }
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
@@ -131,6 +131,9 @@ bool last_error_has(const std::string& part);
 csajit_spec fresh_spec();
 inline constexpr int kernels_of_fresh_spec =
     8;  // forward and backward wide (contiguous or not) and scalar, the reduction, the check
+
+// Runs the warm program (see warm.cpp) on `folder`/cache with the fakes on the loader path; its exit status, or -1.
+int run_warm(const char* verb, const csajit_spec& spec, const TemporaryFolder& folder);
 
 // Legal arguments: 64 tokens, 16 rows, one segment. Addresses of no memory, since nothing runs.
 csajit_forward_args forward_args();

@@ -1,7 +1,5 @@
 // Sourcing and loading: what is compiled, from where a kernel comes, and what becomes of a bad image.
 #include <doctest/doctest.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,22 +14,6 @@
 #include "launch/fixture.hpp"
 
 namespace {
-
-// Runs the warm program (see warm.cpp) with the fakes on the loader path; its exit status, or -1.
-int run_warm(const char* verb, const csajit_spec& spec, const TemporaryFolder& folder) {
-  const std::string head_dim = std::to_string(spec.head_dim);
-  const std::string cache = folder.path + "/cache";
-  const std::string mark = "CSAJIT_FAKE_CUDA_LOAD_FILE=" + folder.path + "/loaded";
-  std::string loader = std::string("LD_LIBRARY_PATH=") + CSAJIT_FAKE_DIR;
-  std::string level = "CSAJIT_LOG_LEVEL=error";
-  std::vector<char*> environment{const_cast<char*>(mark.c_str()), loader.data(), level.data(), nullptr};
-  const char* argv[] = {CSAJIT_WARM_PROGRAM, verb, fake_nvrtc_path, cache.c_str(), head_dim.c_str(), nullptr};
-  pid_t child = -1;
-  if (posix_spawn(&child, argv[0], nullptr, nullptr, const_cast<char**>(argv), environment.data()) != 0) return -1;
-  int status = -1;
-  if (waitpid(child, &status, 0) != child || !WIFEXITED(status)) return -1;
-  return WEXITSTATUS(status);
-}
 
 csajit_build_options build_options() {
   csajit_build_options options{};

@@ -131,6 +131,9 @@ case $1 in
     complains CSAJIT_E_NVRTC_NOT_FOUND
     complains /nonexistent/libnvrtc.so
     [ "$(grep -c CSAJIT_E err)" -le 4 ] || fail "one cause is told again and again"
+    CSAJIT_FAKE_NVRTC_ARCHS=80,90 expect 1 warmup --arch sm_120 --cache-dir "$work/none"
+    complains CSAJIT_E_ARCH_UNKNOWN_TO_NVRTC
+    [ -e none ] && fail "with nothing to store something was made"
     CSAJIT_FAKE_NVRTC_FAIL=compile expect 1 warmup --arch sm_90 --cache-dir "$work/none"
     complains CSAJIT_E_COMPILE
     # Compiled, but not stored.

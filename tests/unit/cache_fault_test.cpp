@@ -104,7 +104,7 @@ TEST_CASE("short reads and writes and interruptions change nothing") {
   DiskCache cache(writing_to(folder / "cache"), Faults::file_system());
   REQUIRE(cache.publish(key_of(1), image_of(1)));
   CHECK(is_image(cache.load(key_of(1)), 1));
-  CHECK(cache.lock(key_of(1)));
+  CHECK(lock_of(cache, key_of(1)));
   CHECK(faults.count("write") > 50);
   CHECK(faults.count("read") > 50);
   faults.on_call({});
@@ -171,7 +171,7 @@ TEST_CASE("no descriptor is left open, whatever fails") {
     Faults faults;
     DiskCache cache(writing_to(folder / "cache"), Faults::file_system());
     faults.on_call([&](const std::string&, std::size_t number) { return number == failing ? EIO : 0; });
-    { const auto lock = cache.lock(key_of(1)); }
+    { const auto lock = lock_of(cache, key_of(1)); }
     (void)cache.publish(key_of(1), image_of(1));
     (void)cache.load(key_of(1));
     (void)cache.entries();

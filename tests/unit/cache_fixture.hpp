@@ -82,6 +82,13 @@ inline DiskCacheOptions writing_to(const std::string& root) {
   return options;
 }
 
+// As a call of its own does, which has waited for nothing before.
+inline DiskCache::Lock lock_of(DiskCache& cache, const Key& key) {
+  LockPatience patience;
+  return cache.lock(key, patience);
+}
+inline DiskCache::Lock lock_of(DiskCache&& cache, const Key& key) { return lock_of(cache, key); }
+
 inline bool exists(const std::string& path) {
   struct stat status = {};
   return lstat(path.c_str(), &status) == 0;

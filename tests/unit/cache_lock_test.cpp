@@ -24,7 +24,7 @@ bool child_gets_lock(const std::string& root, const Key& key) {
   const pid_t child = fork();
   if (child == 0) {
     DiskCache cache(writing_to(root));
-    _exit(cache.lock(key) ? 0 : 1);
+    _exit(lock_of(cache, key) ? 0 : 1);
   }
   int status = -1;
   REQUIRE(waitpid(child, &status, 0) == child);
@@ -40,15 +40,15 @@ TEST_CASE("one holder a slot, within a process and between processes; other slot
   const auto [key, other] = keys_of_two_slots();
   DiskCache a(writing_to(folder / "cache")), b(writing_to(folder / "cache"));
   {
-    const DiskCache::Lock held = a.lock(key);
+    const DiskCache::Lock held = lock_of(a, key);
     REQUIRE(held);
-    CHECK_FALSE(b.lock(key));
-    CHECK_FALSE(a.lock(key));
+    CHECK_FALSE(lock_of(b, key));
+    CHECK_FALSE(lock_of(a, key));
     CHECK_FALSE(child_gets_lock(folder / "cache", key));
-    CHECK(b.lock(other));
+    CHECK(lock_of(b, other));
     CHECK(child_gets_lock(folder / "cache", other));
   }
-  CHECK(b.lock(key));
+  CHECK(lock_of(b, key));
   CHECK(child_gets_lock(folder / "cache", key));
   CHECK(exists(folder / "cache/v1/lock"));
   CHECK(mode_of(folder / "cache/v1/lock") == 0600);
@@ -59,7 +59,7 @@ TEST_CASE("a child forked while the lock is held does not keep it") {
   DiskCache cache(writing_to(folder / "cache"));
   int pipe_ends[2];
   REQUIRE(pipe(pipe_ends) == 0);
-  auto held = std::make_unique<DiskCache::Lock>(cache.lock(key_of(1)));
+  auto held = std::make_unique<DiskCache::Lock>(lock_of(cache, key_of(1)));
   REQUIRE(*held);
   const pid_t child = fork();
   if (child == 0) {
@@ -69,7 +69,7 @@ TEST_CASE("a child forked while the lock is held does not keep it") {
     _exit(0);
   }
   held.reset();
-  CHECK(cache.lock(key_of(1)));
+  CHECK(lock_of(cache, key_of(1)));
   close(pipe_ends[1]);
   close(pipe_ends[0]);
   REQUIRE(waitpid(child, nullptr, 0) == child);
@@ -82,7 +82,7 @@ TEST_CASE("a killed holder's lock is free") {
   REQUIRE(pipe(pipe_ends) == 0);
   const pid_t child = fork();
   if (child == 0) {
-    const auto held = DiskCache(writing_to(folder / "cache")).lock(key_of(1));
+    const auto held = lock_of(DiskCache(writing_to(folder / "cache")), key_of(1));
     (void)!write(pipe_ends[1], held ? "y" : "n", 1);
     for (;;) pause();
   }
@@ -91,11 +91,11 @@ TEST_CASE("a killed holder's lock is free") {
   CHECK(got == 'y');
   {
     const CapturedLog log;
-    CHECK_FALSE(cache.lock(key_of(1)));
+    CHECK_FALSE(lock_of(cache, key_of(1)));
   }
   REQUIRE(kill(child, SIGKILL) == 0);
   REQUIRE(waitpid(child, nullptr, 0) == child);
-  CHECK(cache.lock(key_of(1)));
+  CHECK(lock_of(cache, key_of(1)));
   close(pipe_ends[0]);
   close(pipe_ends[1]);
 }
@@ -104,16 +104,16 @@ TEST_CASE("a moved lock is held once and released once") {
   const TemporaryFolder folder;
   const CapturedLog log;
   DiskCache cache(writing_to(folder / "cache"));
-  DiskCache::Lock first = cache.lock(key_of(1));
+  DiskCache::Lock first = lock_of(cache, key_of(1));
   DiskCache::Lock second = std::move(first);
   CHECK(second);
-  CHECK_FALSE(cache.lock(key_of(1)));
+  CHECK_FALSE(lock_of(cache, key_of(1)));
   {
     DiskCache::Lock third;
     third = std::move(second);
     CHECK(third);
   }
-  CHECK(cache.lock(key_of(1)));
+  CHECK(lock_of(cache, key_of(1)));
 }
 
 TEST_CASE("a busy lock is asked for again until it is free") {
@@ -124,7 +124,7 @@ TEST_CASE("a busy lock is asked for again until it is free") {
   DiskCache cache(options, Faults::file_system());
   int busy = 4;
   faults.on_call([&](const std::string& call, std::size_t) { return call == "lock_byte" && busy-- > 0 ? EAGAIN : 0; });
-  CHECK(cache.lock(key_of(1)));
+  CHECK(lock_of(cache, key_of(1)));
   CHECK(faults.count("lock_byte") == 6);  // four refused, one granted, one unlock
 }
 
@@ -136,11 +136,48 @@ TEST_CASE("the wait for a lock ends, and is warned of once") {
   options.lock_wait_ms = 5;
   DiskCache cache(options, Faults::file_system());
   faults.on_call([](const std::string& call, std::size_t) { return call == "lock_byte" ? EAGAIN : 0; });
-  CHECK_FALSE(cache.lock(key_of(1)));
-  CHECK_FALSE(cache.lock(key_of(1)));
+  CHECK_FALSE(lock_of(cache, key_of(1)));
+  CHECK_FALSE(lock_of(cache, key_of(1)));
   CHECK(faults.count("lock_byte") >= 4);
   CHECK(log.messages.size() == 1);
   CHECK(log.count("5 ms") == 1);
+}
+
+TEST_CASE("a call that has waited in vain once tries its other locks and waits no more") {
+  const TemporaryFolder folder;
+  const CapturedLog log;
+  Faults faults;
+  DiskCacheOptions options = writing_to(folder / "cache");
+  options.lock_wait_ms = 5;
+  DiskCache cache(options, Faults::file_system());
+  bool busy = true;
+  faults.on_call([&](const std::string& call, std::size_t) { return call == "lock_byte" && busy ? EAGAIN : 0; });
+  LockPatience patience;
+  CHECK_FALSE(cache.lock(key_of(1), patience));
+  CHECK(patience.is_spent());
+  faults.forget_calls();
+  CHECK_FALSE(cache.lock(key_of(2), patience));
+  CHECK(faults.count("lock_byte") == 1);
+  busy = false;
+  CHECK(cache.lock(key_of(3), patience));  // what is free is held all the same
+}
+
+TEST_CASE("one thread's wait in vain ends the waits of the same call's other threads") {
+  const TemporaryFolder folder;
+  const CapturedLog log;
+  Faults faults;
+  DiskCacheOptions options = writing_to(folder / "cache");
+  options.lock_wait_ms = 600000;
+  DiskCache cache(options, Faults::file_system());
+  LockPatience patience;
+  int attempts = 0;
+  faults.on_call([&](const std::string& call, std::size_t) {
+    if (call != "lock_byte") return 0;
+    if (++attempts == 3) patience.spend();
+    return EAGAIN;
+  });
+  CHECK_FALSE(cache.lock(key_of(1), patience));
+  CHECK(attempts == 3);
 }
 
 TEST_CASE("where there are no locks, or they are off, there is none, at once and without a warning") {
@@ -152,13 +189,13 @@ TEST_CASE("where there are no locks, or they are off, there is none, at once and
     Faults faults;
     DiskCache cache(options, Faults::file_system());
     faults.on_call([&](const std::string& call, std::size_t) { return call == "lock_byte" ? code : 0; });
-    CHECK_FALSE(cache.lock(key_of(1)));
+    CHECK_FALSE(lock_of(cache, key_of(1)));
     CHECK(faults.count("lock_byte") == 1);
   }
   Faults faults;
   options.use_lock = false;
   DiskCache off(options, Faults::file_system());
-  CHECK_FALSE(off.lock(key_of(1)));
+  CHECK_FALSE(lock_of(off, key_of(1)));
   CHECK(faults.calls().empty());
   CHECK(log.messages.empty());
 }
@@ -168,7 +205,7 @@ TEST_CASE("a hit takes no lock") {
   Faults faults;
   DiskCache cache(writing_to(folder / "cache"), Faults::file_system());
   REQUIRE(cache.publish(key_of(1), image_of(1)));
-  const auto held = DiskCache(writing_to(folder / "cache")).lock(key_of(1));
+  const auto held = lock_of(DiskCache(writing_to(folder / "cache")), key_of(1));
   REQUIRE(held);
   CHECK(cache.load(key_of(1)));
   CHECK(faults.count("lock_byte") == 0);

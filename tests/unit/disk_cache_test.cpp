@@ -89,7 +89,7 @@ TEST_CASE("private entries are 0700 and 0600, a layer's 0755 and 0644, whatever 
       int failures = 0;
       for (const DiskCacheOptions& options : {writing_to(root + "/deep/private"), layer}) {
         DiskCache cache(options);
-        failures += cache.lock(key_of(1)) ? 0 : 1;
+        failures += lock_of(cache, key_of(1)) ? 0 : 1;
         failures += cache.publish(key_of(1), image_of(1)) ? 0 : 1;
         failures += cache.load(key_of(1)) ? 0 : 1;
       }
@@ -108,7 +108,7 @@ TEST_CASE("without a folder kernels stay in memory: warned of once, counted each
   const CapturedLog log;
   DiskCache cache{DiskCacheOptions{}};
   CHECK_FALSE(cache.load(key_of(1)));
-  CHECK_FALSE(cache.lock(key_of(1)));
+  CHECK_FALSE(lock_of(cache, key_of(1)));
   CHECK_FALSE(cache.publish(key_of(1), image_of(1)));
   CHECK_FALSE(cache.publish(key_of(2), image_of(2)));
   CHECK(cache.publish_failures() == 2);
@@ -126,7 +126,7 @@ TEST_CASE("memory only by wish touches no folder and warns of nothing") {
   DiskCache cache(options);
   CHECK_FALSE(cache.load(key_of(1)));
   CHECK_FALSE(cache.publish(key_of(1), image_of(1)));
-  CHECK_FALSE(cache.lock(key_of(1)));
+  CHECK_FALSE(lock_of(cache, key_of(1)));
   CHECK(cache.entries().value().empty());
   CHECK(cache.clear().value().empty());
   CHECK(cache.publish_failures() == 0);

@@ -73,7 +73,7 @@ TEST_CASE("clear removes records and stale temporaries of every schema, says how
   DiskCache cache(options);
   REQUIRE(cache.publish(key_of(1), image_of(1)));
   REQUIRE(cache.publish(key_of(2), image_of(2)));
-  { const auto lock = cache.lock(key_of(1)); }
+  { const auto lock = lock_of(cache, key_of(1)); }
   const std::string v0 = folder / "cache/v0/", v1 = folder / "cache/v1/";
   std::filesystem::create_directory(v0);
   std::filesystem::create_directory(folder / "cache/mine");
