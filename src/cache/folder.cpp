@@ -2,6 +2,9 @@
 #include "cache/folder.hpp"
 
 #include <fcntl.h>
+#include <unistd.h>
+
+#include <utility>
 
 namespace csajit {
 namespace {
@@ -16,14 +19,24 @@ FileHandle open_at(const FileSystem& fs, int parent, const char* name, int flags
   return {fs, fd};
 }
 
-// Keeps the set-group-id bit that a folder has from its parent.
-IoError set_new_mode(const FileSystem& fs, int parent, const char* name, mode_t mode) {
+// mkdir's mode goes through the umask, which is the process's to keep. So a folder is made with the sticky bit as well,
+// which means nothing where only the owner may write, and loses it with the call that sets its mode. Where it is still
+// there, the maker was killed in between.
+constexpr mode_t unfinished = S_ISVTX;
+
+bool is_unfinished(const struct stat& status) {
+  return S_ISDIR(status.st_mode) && status.st_uid == ::geteuid() &&
+         (status.st_mode & (unfinished | 0077)) == unfinished;
+}
+
+// Gives a folder that was just `made`, or that is unfinished, its mode; no other. Keeps the set-group-id bit that it
+// has from its parent. `flags` as for fstatat.
+IoError finish_folder(const FileSystem& fs, int parent, const char* name, mode_t mode, int flags, bool made) {
   struct stat status = {};
-  if (uninterrupted([&] { return fs.fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW); }) != 0) {
-    return IoError::last("stat");
-  }
-  if ((status.st_mode & 0777) == mode) return {};
-  const mode_t wanted = mode | (status.st_mode & 07000);
+  if (uninterrupted([&] { return fs.fstatat(parent, name, &status, flags); }) != 0) return IoError::last("stat");
+  if (!made && !is_unfinished(status)) return {};
+  if ((status.st_mode & (unfinished | 0777)) == mode) return {};
+  const mode_t wanted = mode | (status.st_mode & (S_ISUID | S_ISGID));
   if (uninterrupted([&] { return fs.fchmodat(parent, name, wanted, 0); }) != 0) return IoError::last("chmod");
   return {};
 }
@@ -43,10 +56,15 @@ FileHandle open_folder(const FileSystem& fs, int parent, const char* name, IoErr
 FileHandle create_root(const FileSystem& fs, const std::string& root, mode_t mode, IoError& error) {
   IoError missing;
   FileHandle found = open_root(fs, root, missing);
-  if (found) return found;
+  if (found) {
+    error = finish_folder(fs, AT_FDCWD, root.c_str(), mode, 0, false);
+    return error ? FileHandle() : std::move(found);
+  }
   const std::size_t end = root.find_last_not_of('/');
   const std::size_t slash = end == std::string::npos ? std::string::npos : root.find_last_of('/', end);
-  if (missing.code != ENOENT || slash == std::string::npos) {  // a relative path ends here: see DiskCache's constructor
+  // An unfinished folder on the way may lack even its owner's right to pass. A relative path ends here: see DiskCache's
+  // constructor.
+  if ((missing.code != ENOENT && missing.code != EACCES) || slash == std::string::npos) {
     error = missing;
     return {};
   }
@@ -56,14 +74,14 @@ FileHandle create_root(const FileSystem& fs, const std::string& root, mode_t mod
 }
 
 FileHandle create_folder(const FileSystem& fs, int parent, const char* name, mode_t mode, IoError& error) {
-  if (uninterrupted([&] { return fs.mkdirat(parent, name, mode); }) == 0) {
-    // Only what was made here, and before it is opened: the umask may have taken even the owner's right to do so.
-    error = set_new_mode(fs, parent, name, mode);
-    if (error) return {};
-  } else if (errno != EEXIST) {
+  const bool made = uninterrupted([&] { return fs.mkdirat(parent, name, unfinished | 0700); }) == 0;
+  if (!made && errno != EEXIST) {
     error = IoError::last("mkdir");
     return {};
   }
+  // Before it is opened: the umask may have taken even the owner's right to do so.
+  error = finish_folder(fs, parent, name, mode, AT_SYMLINK_NOFOLLOW, made);
+  if (error) return {};
   return open_folder(fs, parent, name, error);
 }
 

@@ -19,7 +19,8 @@ Modes modes_of(bool layer);
 FileHandle open_root(const FileSystem& fs, const std::string& root, IoError& error);
 // A folder directly below.
 FileHandle open_folder(const FileSystem& fs, int parent, const char* name, IoError& error);
-// The same, with whatever is missing on the way created. The modes hold whatever the umask is.
+// The same, with whatever is missing on the way created. The modes hold whatever the umask is, also for what
+// a maker that was killed left half made.
 FileHandle create_root(const FileSystem& fs, const std::string& root, mode_t mode, IoError& error);
 FileHandle create_folder(const FileSystem& fs, int parent, const char* name, mode_t mode, IoError& error);
 

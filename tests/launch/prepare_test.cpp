@@ -93,22 +93,6 @@ TEST_CASE("a failed compile is reported, is not kept, and succeeds when tried ag
   CHECK(csajit_prepare(service.handle, &spec, device.stream) == CSAJIT_OK);
 }
 
-TEST_CASE("an image that the driver refuses is built again once and then used") {
-  Device device;
-  TemporaryFolder folder;
-  Service service(0, folder.path.c_str());
-  for (const CUresult code : {CUDA_ERROR_INVALID_IMAGE, CUDA_ERROR_NO_BINARY_FOR_GPU, CUDA_ERROR_INVALID_SOURCE,
-                              CUDA_ERROR_UNSUPPORTED_PTX_VERSION}) {
-    const csajit_spec spec = fresh_spec();
-    const csajit_statistics before = service.statistics();
-    device.cuda.fail("cuModuleLoadData", code, 1);
-    CHECK(csajit_prepare(service.handle, &spec, device.stream) == CSAJIT_OK);
-    CHECK(service.statistics().compiles == before.compiles + kernels_of_fresh_spec + 1);
-    CHECK(service.statistics().module_loads == before.module_loads + kernels_of_fresh_spec);
-  }
-  CHECK(device.log.count("built again") == 4);
-}
-
 TEST_CASE("an image refused after its rebuild means a driver too old, named with both versions, and is not kept") {
   Device device;
   TemporaryFolder folder;
@@ -236,47 +220,6 @@ TEST_CASE("a cache that another process filled serves a process that may not com
   CHECK(csajit_prepare(service.handle, &spec, device.stream) == CSAJIT_OK);
   CHECK(service.statistics().disk_hits == kernels_of_fresh_spec);
   CHECK(device.nvrtc.compiles() == 0);
-}
-
-TEST_CASE("a refused record stays until a rebuild that the driver takes replaces it") {
-  Device device;
-  TemporaryFolder folder;
-  const csajit_spec spec = fresh_spec();
-  REQUIRE(run_warm("build", spec, folder) == 0);
-  const std::string cache = folder.path + "/cache";
-  const auto refused = [&](std::uint32_t flags) {
-    Service service(flags, cache.c_str());
-    device.cuda.fail("cuModuleLoadData", CUDA_ERROR_INVALID_IMAGE, 1);
-    return csajit_prepare(service.handle, &spec, device.stream);
-  };
-  // Without permission to compile, by a compile that fails: the record is there for the next who asks.
-  CHECK(refused(CSAJIT_SERVICE_NO_JIT) == CSAJIT_E_JIT_DISABLED);
-  CHECK(last_error_has("--rebuild"));
-  CHECK(device.log.count("built again") == 0);
-  device.nvrtc.fail("compile");
-  CHECK(refused(0) == CSAJIT_E_COMPILE);
-  device.nvrtc.fail(nullptr);
-  {
-    Service service(CSAJIT_SERVICE_NO_JIT, cache.c_str());
-    CHECK(csajit_prepare(service.handle, &spec, device.stream) == CSAJIT_OK);
-    CHECK(service.statistics().disk_hits == kernels_of_fresh_spec);
-  }
-}
-
-TEST_CASE("a record refused in a read-only layer leaves the rebuild in the writable folder alone") {
-  Device device;
-  TemporaryFolder folder;
-  const csajit_spec spec = fresh_spec();
-  REQUIRE(run_warm("build", spec, folder) == 0);
-  const std::string cache = folder.path + "/cache", layer = folder.path + "/layer";
-  std::filesystem::copy(cache, layer, std::filesystem::copy_options::recursive);
-  const ScopedVariable layers("CSAJIT_CACHE_RO_DIRS", layer.c_str());
-  Service service(CSAJIT_SERVICE_NO_JIT, cache.c_str());
-  device.cuda.fail("cuModuleLoadData", CUDA_ERROR_INVALID_IMAGE, 1);
-  CHECK(csajit_prepare(service.handle, &spec, device.stream) == CSAJIT_OK);
-  CHECK(service.statistics().rejected_entries == 1);
-  CHECK(service.statistics().disk_hits == kernels_of_fresh_spec + 1);
-  CHECK(device.log.count(layer) == 1);
 }
 
 TEST_CASE("building for a named architecture never loads the driver, and preparing does") {

@@ -82,6 +82,13 @@ inline DiskCacheOptions writing_to(const std::string& root) {
   return options;
 }
 
+// What a load gives, which must be a hit.
+inline KernelImage loaded(DiskCache& cache, const Key& key, std::size_t first_layer = 0) {
+  auto found = cache.load(key, first_layer);
+  REQUIRE(found);
+  return std::move(found->image);
+}
+
 // As a call of its own does, which has waited for nothing before.
 inline DiskCache::Lock lock_of(DiskCache& cache, const Key& key) {
   LockPatience patience;

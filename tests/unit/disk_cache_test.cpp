@@ -1,7 +1,5 @@
 #include "cache/disk_cache.hpp"
 
-#include <sys/wait.h>
-
 #include <atomic>
 #include <thread>
 
@@ -10,20 +8,6 @@
 
 using namespace csajit;
 using namespace csajit::test;
-
-namespace {
-
-// The return value of `run` in a child process that permissions bind. Small: it is the exit status.
-template <class Run>
-int in_child_without_root(Run run) {
-  const pid_t child = fork();
-  if (child == 0) _exit(geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0) ? 99 : run());
-  int status = -1;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-}  // namespace
 
 TEST_CASE("the cache folder is CSAJIT_CACHE_DIR, else XDG's, else HOME's, else none") {
   Config config;
@@ -65,7 +49,7 @@ TEST_CASE("publishing replaces what is there") {
   DiskCache cache(writing_to(folder / "cache"));
   REQUIRE(cache.publish(key_of(1), image_of(1)));
   REQUIRE(cache.publish(key_of(1), image_of(2)));
-  CHECK(cache.load(key_of(1))->image.cubin == image_of(2).cubin);
+  CHECK(loaded(cache, key_of(1)).cubin == image_of(2).cubin);
 }
 
 TEST_CASE("nothing is created before the first write") {
@@ -75,33 +59,6 @@ TEST_CASE("nothing is created before the first write") {
   CHECK(cache.entries().value().empty());
   CHECK(cache.clear().value().empty());
   CHECK_FALSE(exists(folder / "cache"));
-}
-
-TEST_CASE("private entries are 0700 and 0600, a layer's 0755 and 0644, whatever the umask") {
-  const TemporaryFolder folder;
-  REQUIRE(chmod((folder / ".").c_str(), 0777) == 0);
-  for (const mode_t mask : {0000U, 0022U, 0077U, 0277U, 0777U}) {
-    const std::string root = folder / ("m" + std::to_string(mask));
-    DiskCacheOptions layer = writing_to(root + "-layer/public");
-    layer.layer = true;
-    const int status = in_child_without_root([&] {
-      umask(mask);
-      int failures = 0;
-      for (const DiskCacheOptions& options : {writing_to(root + "/deep/private"), layer}) {
-        DiskCache cache(options);
-        failures += lock_of(cache, key_of(1)) ? 0 : 1;
-        failures += cache.publish(key_of(1), image_of(1)) ? 0 : 1;
-        failures += cache.load(key_of(1)) ? 0 : 1;
-      }
-      return failures;
-    });
-    CAPTURE(mask);
-    REQUIRE(status == 0);
-    for (const char* part : {"", "/deep", "/deep/private", "/deep/private/v1"}) CHECK(mode_of(root + part) == 0700);
-    CHECK(mode_of(root + "/deep/private/v1/" + record_name(key_of(1))) == 0600);
-    for (const char* part : {"-layer", "-layer/public", "-layer/public/v1"}) CHECK(mode_of(root + part) == 0755);
-    CHECK(mode_of(root + "-layer/public/v1/" + record_name(key_of(1))) == 0644);
-  }
 }
 
 TEST_CASE("without a folder kernels stay in memory: warned of once, counted each time") {
@@ -146,43 +103,6 @@ TEST_CASE("a relative folder goes on meaning the same one after a change of the 
   CHECK(exists(folder / "cache/v1"));
 }
 
-TEST_CASE("read-only layers are asked first, in order, and never written") {
-  const TemporaryFolder folder;
-  fill_layer(folder / "a", 1);
-  fill_layer(folder / "b", 2);
-  DiskCache(writing_to(folder / "b")).publish(key_of(1), image_of(90));
-  DiskCache(writing_to(folder / "cache")).publish(key_of(1), image_of(91));
-  DiskCacheOptions options = writing_to(folder / "cache");
-  options.ro_dirs = {folder / "missing", folder / "a", folder / "b"};
-  DiskCache cache(options);
-  CHECK(cache.load(key_of(1))->image.cubin == image_of(1).cubin);
-  CHECK(cache.load(key_of(2))->image.cubin == image_of(2).cubin);
-  const auto before = names_in(folder / "a/v1");
-  REQUIRE(cache.publish(key_of(3), image_of(3)));
-  CHECK(names_in(folder / "a/v1") == before);
-  CHECK(exists(folder / ("cache/v1/" + record_name(key_of(3)))));
-}
-
-TEST_CASE("a damaged entry of a layer falls through to the next, with one warning that names it") {
-  const TemporaryFolder folder;
-  fill_layer(folder / "a", 1);
-  const std::string damaged = folder / ("a/v1/" + record_name(key_of(1)));
-  std::string bytes = read_file(damaged);
-  bytes.back() = static_cast<char>(bytes.back() + 1);
-  write_file(damaged, bytes, 0644);
-  DiskCacheOptions options = writing_to(folder / "cache");
-  options.ro_dirs = {folder / "a"};
-  DiskCache cache(options);
-  const CapturedLog log;
-  CHECK_FALSE(cache.load(key_of(1)));
-  REQUIRE(cache.publish(key_of(1), image_of(2)));
-  CHECK(cache.load(key_of(1))->image.cubin == image_of(2).cubin);
-  CHECK(cache.rejected_entries() == 2);
-  CHECK(log.messages.size() == 1);
-  CHECK(log.count(damaged) == 1);
-  CHECK(log.count("checksum") == 1);
-}
-
 TEST_CASE("whatever lies where a record should be is a miss and can be replaced") {
   const TemporaryFolder folder;
   const std::string root = folder / "cache";
@@ -218,7 +138,7 @@ TEST_CASE("whatever lies where a record should be is a miss and can be replaced"
   CHECK(log.messages.size() == 1);
   CHECK(log.count(path) == 1);
   REQUIRE(fresh.publish(key_of(1), image_of(3)));
-  CHECK(fresh.load(key_of(1))->image.cubin == image_of(3).cubin);
+  CHECK(loaded(fresh, key_of(1)).cubin == image_of(3).cubin);
 }
 
 TEST_CASE("every flipped byte of a cached file is a miss, never another kernel") {
@@ -252,50 +172,6 @@ TEST_CASE("a schema folder that is a link is not followed") {
   CHECK_FALSE(exists(folder / ("real/v1/" + record_name(key_of(2)))));
 }
 
-TEST_CASE("a refused record is skipped in its layer, stays where it is, and the next layer is asked") {
-  const TemporaryFolder folder;
-  fill_layer(folder / "layer", 1);
-  DiskCache(writing_to(folder / "cache")).publish(key_of(1), image_of(2));
-  DiskCacheOptions options = writing_to(folder / "cache");
-  options.ro_dirs = {folder / "layer"};
-  DiskCache cache(options);
-  const CapturedLog log;
-  auto image = cache.load(key_of(1));
-  REQUIRE(image);
-  CHECK(image->image.cubin == image_of(1).cubin);
-  CHECK(image->place.layer == 0);
-  cache.skip(key_of(1), image->place, "the driver said INVALID_IMAGE");
-  image = cache.load(key_of(1));
-  REQUIRE(image);
-  CHECK(image->image.cubin == image_of(2).cubin);
-  CHECK(image->place.layer == 1);
-  cache.skip(key_of(1), image->place, "the driver said INVALID_IMAGE");
-  cache.skip(key_of(1), image->place, "the driver said INVALID_IMAGE");
-  CHECK_FALSE(cache.load(key_of(1)));
-  CHECK(cache.rejected_entries() == 2);
-  CHECK(log.messages.size() == 2);
-  CHECK(log.count(folder / "layer/v1") == 1);
-  CHECK(log.count(folder / "cache/v1") == 1);
-  // Other processes find both.
-  DiskCache other(options);
-  CHECK(other.load(key_of(1))->image.cubin == image_of(1).cubin);
-  CHECK(other.load(key_of(1), 1)->image.cubin == image_of(2).cubin);
-}
-
-TEST_CASE("what replaces a skipped record is read, whoever published it") {
-  const TemporaryFolder folder;
-  DiskCache cache(writing_to(folder / "cache")), other(writing_to(folder / "cache"));
-  for (DiskCache* publisher : {&cache, &other}) {
-    REQUIRE(publisher->publish(key_of(1), image_of(1)));
-    const auto image = cache.load(key_of(1));
-    REQUIRE(image);
-    cache.skip(key_of(1), image->place, "x");
-    CHECK_FALSE(cache.load(key_of(1)));
-    REQUIRE(publisher->publish(key_of(1), image_of(2)));
-    CHECK(cache.load(key_of(1))->image.cubin == image_of(2).cubin);
-  }
-}
-
 TEST_CASE("a record that this user may not read is a miss, no bad record, and is not replaced") {
   const TemporaryFolder folder;
   Faults faults;
@@ -318,7 +194,7 @@ TEST_CASE("a record that this user may not read is a miss, no bad record, and is
   CHECK_FALSE(cache.publish(key_of(1), image_of(2)));
   CHECK(log.count("is not replaced") == 1);
   faults.on_call({});
-  CHECK(cache.load(key_of(1))->image.cubin == image_of(1).cubin);
+  CHECK(loaded(cache, key_of(1)).cubin == image_of(1).cubin);
 }
 
 TEST_CASE("entries lists records of all folders, sorted, with what is wrong with the bad ones") {
@@ -352,46 +228,6 @@ TEST_CASE("entries lists records of all folders, sorted, with what is wrong with
     CHECK(entry.bytes == read_file(entry.folder + "/" + entry.name).size());
     CHECK(entry.mtime_s == mtime_of(entry.folder + "/" + entry.name));
   }
-}
-
-TEST_CASE("a layer leaves the modes of folders that were there, and says which one readers cannot pass") {
-  const TemporaryFolder folder;
-  for (const mode_t mode : {01777U, 0700U, 02775U}) {
-    const std::string root = folder / std::to_string(mode);
-    std::filesystem::create_directory(root);
-    REQUIRE(chmod(root.c_str(), mode) == 0);
-    const CapturedLog log;
-    fill_layer(root, 1);
-    CHECK(mode_of(root) == mode);
-    CHECK((mode_of(root + "/v1") & 0777) == 0755);
-    CHECK(mode_of(root + "/v1/" + record_name(key_of(1))) == 0644);
-    CHECK(log.count(root + " has mode 0700") == (mode == 0700 ? 1 : 0));
-  }
-}
-
-TEST_CASE("a hit in layer mode changes nothing, and says which record is private") {
-  const TemporaryFolder folder;
-  REQUIRE(DiskCache(writing_to(folder / "layer")).publish(key_of(1), image_of(1)));
-  const std::string path = folder / ("layer/v1/" + record_name(key_of(1)));
-  age(path, 7200);
-  DiskCacheOptions options = writing_to(folder / "layer");
-  options.layer = true;
-  const CapturedLog log;
-  Faults faults;
-  CHECK(DiskCache(options, Faults::file_system()).load(key_of(1)));
-  for (const char* call : {"futimens", "fchmod", "fchmodat", "mkdirat", "lock_byte"}) CHECK(faults.count(call) == 0);
-  CHECK(mode_of(path) == 0600);
-  CHECK(log.count(path + " has mode 0600") == 1);
-}
-
-TEST_CASE("a layer is written whole: its size has no bound") {
-  const TemporaryFolder folder;
-  DiskCacheOptions options = writing_to(folder / "layer");
-  options.layer = true;
-  options.max_bytes = 1;
-  DiskCache cache(options);
-  for (int i = 0; i < 3; ++i) REQUIRE(cache.publish(key_of(i), image_of(i)));
-  CHECK(names_in(folder / "layer/v1").size() == 3);
 }
 
 TEST_CASE("threads and caches that publish and load one key at once see whole records only") {
